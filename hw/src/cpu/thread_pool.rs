@@ -96,6 +96,14 @@ impl ThreadPool {
         Self::start(&cores, SPIN)
     }
 
+    /// The calling thread, wherever it runs, and one on `core`.
+    ///
+    /// # Errors
+    /// Where the thread cannot be started or pinned.
+    pub fn beside(core: usize) -> Result<Self, PoolError> {
+        Self::start(&[None, Some(core)], SPIN)
+    }
+
     /// As [`ThreadPool::pinned`], but unpinned where the system does not pin threads.
     ///
     /// # Errors

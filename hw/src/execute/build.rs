@@ -1,5 +1,7 @@
 //! From a workload and a plan to operators on their processors: kernels, weights and memory.
 
+use std::sync::Mutex;
+
 use coexec_sim::kernel::gpu::{Launch, execute};
 use coexec_sim::schedule::Schedule;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
@@ -16,7 +18,8 @@ const SEED_STEP: u64 = 1_000_003;
 
 /// The CPU's kernel of an operator, and its threads.
 pub(super) struct CpuKernel<T: Element> {
-    pub(super) prepared: cpu::Prepared<T>,
+    /// Locked while it computes, in buffers of its own.
+    pub(super) prepared: Mutex<cpu::Prepared<T>>,
     pub(super) team: Team,
 }
 
@@ -105,6 +108,7 @@ pub(super) fn operations<T: Element>(
         let mut cpu = None;
         if let Some(cores) = placement.cores() {
             let prepared = cpu::Prepared::new(&stage.layer, &weights, widest_set())?;
+            let prepared = Mutex::new(prepared);
             cpu = Some(CpuKernel { prepared, team: machine.team(&cores, &task.profile.cpu)? });
         }
         let mut parts = Vec::new();

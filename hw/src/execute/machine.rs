@@ -55,6 +55,8 @@ pub struct Machine {
     /// Cores that the device does not use, fastest first.
     pub(super) free: Vec<usize>,
     pools: Vec<Pool>,
+    /// The thread that fills the device's queue while the host computes, once there is one.
+    pub(super) dispatcher: Option<Dispatcher>,
     /// Whether threads can be pinned to cores.
     pub(super) pins: bool,
     /// The core that the calling thread was last pinned to.
@@ -69,6 +71,12 @@ pub struct Machine {
 struct Pool {
     cores: Vec<usize>,
     threads: ThreadPool,
+}
+
+/// The calling thread and another one, on a core of its own if one is stated.
+pub(super) struct Dispatcher {
+    pub(super) core: Option<usize>,
+    pub(super) threads: ThreadPool,
 }
 
 /// Threads of a core set: a pool and the number of its threads that take part.
@@ -99,6 +107,7 @@ impl Machine {
             runtime,
             free,
             pools: Vec::new(),
+            dispatcher: None,
             pins: true,
             caller: None,
             tried: Vec::new(),
@@ -172,6 +181,20 @@ impl Machine {
         self.caller = cores.first().copied();
         self.pools.push(Pool { cores, threads: pool? });
         Ok(Team { pool: self.pools.len() - 1, threads })
+    }
+
+    /// Whether a thread can fill the device's queue while `teams` compute: on the slowest free core, if none of
+    /// them uses it.
+    pub(super) fn dispatches_beside(&mut self, teams: &[Team]) -> bool {
+        if self.dispatcher.is_none()
+            && let Some(&core) = self.free.last().filter(|_| self.pins)
+            && let Ok(threads) = ThreadPool::beside(core)
+        {
+            self.dispatcher = Some(Dispatcher { core: Some(core), threads });
+        }
+        let uses = |team: &Team, core| self.pools[team.pool].cores[..team.threads].contains(&core);
+        let is_free = |core| !teams.iter().any(|team| uses(team, core));
+        self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.core.is_none_or(is_free))
     }
 
     /// The pool of `team`, limited to the team's threads.

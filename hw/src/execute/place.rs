@@ -26,6 +26,8 @@ enum Hosted<T> {
 
 // SAFETY: the memory is bound to no thread; a program's schedule orders the accesses to each part.
 unsafe impl<T: Send> Send for Hosted<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Hosted<T> {}
 
 impl<T> Drop for Hosted<T> {
     fn drop(&mut self) {

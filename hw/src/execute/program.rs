@@ -24,6 +24,7 @@ use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
 pub(super) use queue::{Advance, Progress};
+use queue::{DeviceProgress, HostProgress};
 
 /// Time limit of an operator's first launch, which may include compilation.
 const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
@@ -76,6 +77,8 @@ pub(crate) struct Program<T: Element> {
     pub(super) schedule: Schedule,
     pub(super) actions: Actions,
     link: Option<Link>,
+    /// Whether a thread of its own fills the device's queue.
+    has_dispatcher: bool,
     /// Mechanism and shared memory, if host and device both take part.
     pub(super) sharing: Option<(Mechanism, Home)>,
     clock: Clock,
@@ -126,6 +129,7 @@ impl<T: Element> Program<T> {
             actions: Actions::default(),
             schedule,
             link: None,
+            has_dispatcher: false,
             sharing,
             clock: task.clock,
             seed: task.seed,
@@ -135,6 +139,13 @@ impl<T: Element> Program<T> {
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
             program.link =
                 Some(Link::new(runtime, (mechanism, flags), program.actions.notifications(), task.limit));
+        }
+        // A cut operator is measured as it is published: the host enqueues, then computes its part.
+        // Mapping must not wait for commands that are enqueued meanwhile.
+        if program.link.is_some() && program.operations.len() > 1 && !program.maps() {
+            let teams = program.operations.iter().filter_map(|operation| operation.cpu.as_ref());
+            let teams: Vec<Team> = teams.map(|cpu| cpu.team).collect();
+            program.has_dispatcher = !teams.is_empty() && machine.dispatches_beside(&teams);
         }
         Ok(program)
     }
@@ -247,46 +258,48 @@ impl<T: Element> Program<T> {
     /// Runs all commands and returns when each was run.
     pub(super) fn run_commands(&mut self, machine: &mut Machine) -> Result<Progress> {
         let mut progress = Progress::default();
-        let mut all = || {
-            self.queue(&mut progress)?;
-            while self.advance(machine, &mut progress)? != Advance::Finished {}
-            Ok(())
-        };
-        let done = all();
+        let mut dispatcher = if self.has_dispatcher { machine.dispatcher.take() } else { None };
+        let pool = dispatcher.as_mut().map(|dispatcher| &mut dispatcher.threads);
+        let done = self.perform(machine, pool, &mut progress).and_then(|()| self.end());
+        machine.dispatcher = dispatcher.or(machine.dispatcher.take());
         if done.is_err() {
             self.abandon();
         }
         done.map(|()| progress)
     }
 
-    /// Performs the host's next action; returns whether there was one left.
-    fn step(&mut self, machine: &mut Machine, progress: &mut Progress) -> Result<bool> {
-        let Some(&step) = self.actions.host.get(progress.hosted) else { return Ok(false) };
-        match step {
-            Action::Run(id) => {
+    /// Performs the host's next action; returns whether there was one left. Fills the queue of the `device`,
+    /// unless a dispatcher does.
+    fn step(
+        &self,
+        machine: &mut Machine,
+        host: &mut HostProgress,
+        device: Option<&mut DeviceProgress>,
+    ) -> Result<bool> {
+        let Some(&step) = self.actions.host.get(host.done) else { return Ok(false) };
+        match (step, &self.link) {
+            (Action::Run(id), _) => {
                 let started = Instant::now();
                 self.on_host(machine, id)?;
-                progress.on_host.push((id, [started, Instant::now()]));
+                host.commands.push((id, [started, Instant::now()]));
             }
-            Action::Notify(signal) => {
-                if let Some(link) = &mut self.link {
-                    link.signal(signal)?;
-                }
-                progress.signalled = signal;
-                self.queue(progress)?;
+            (Action::Notify(signal), Some(link)) => {
+                link.signal(signal)?;
+                device.map_or(Ok(()), |device| self.queue(device))?;
             }
-            Action::Await(announcement) => {
-                if let Some(link) = self.link.as_mut().filter(|_| !progress.is_one_of_several) {
+            (Action::Await(announcement), Some(link)) => {
+                if !device.is_some_and(|device| device.is_one_of_several) {
                     link.wait_or_give_up(announcement)?;
                 }
             }
+            (Action::Notify(_) | Action::Await(_), None) => {}
         }
-        progress.hosted += 1;
+        host.done += 1;
         Ok(true)
     }
 
     /// Runs a command of the host.
-    fn on_host(&mut self, machine: &mut Machine, id: CommandId) -> Result<()> {
+    fn on_host(&self, machine: &mut Machine, id: CommandId) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let stage = command.stage;
         match command.what {
@@ -344,7 +357,7 @@ impl<T: Element> Program<T> {
     }
 
     /// Computes the CPU's part of a stage.
-    fn compute(&mut self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
+    fn compute(&self, machine: &mut Machine, stage: usize, part: usize) -> Result<()> {
         let tensor = |&read: &usize| -> &[T] {
             // SAFETY: the elements that are read have been computed: by the host itself, or by the
             // device, whose announcement was waited for. In a chain, the device may still write its
@@ -353,12 +366,13 @@ impl<T: Element> Program<T> {
         };
         let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(tensor).collect();
         let output = self.places[stage].host_ptr();
-        let operation = &mut self.operations[stage];
-        let (Some(cpu), Some(output)) = (&mut operation.cpu, output) else { return Ok(()) };
+        let operation = &self.operations[stage];
+        let (Some(cpu), Some(output)) = (&operation.cpu, output) else { return Ok(()) };
         let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);
+        let mut prepared = queue::lock(&cpu.prepared);
         // SAFETY: the device, if it takes part, writes another part, and nothing reads either before
         // both have ended.
-        Ok(unsafe { cpu.prepared.run_shared(pool, &inputs, output, part) }?)
+        Ok(unsafe { prepared.run_shared(pool, &inputs, output, part) }?)
     }
 
     /// The weights of an operator.

@@ -5,6 +5,7 @@
 //! to, so that this memory outlives every launch.
 
 use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
@@ -31,7 +32,8 @@ impl<T> From<&Buffer<T>> for Handle {
 /// A kernel with its launch grid.
 pub(super) struct GridKernel {
     pub(super) name: &'static str,
-    kernel: Kernel,
+    /// Locked, since drivers do not expect two threads to set arguments of one kernel.
+    kernel: Mutex<Kernel>,
     /// Threads along each axis, in whole groups, and the threads of a group.
     global: [usize; 3],
     local: [usize; 3],
@@ -47,12 +49,18 @@ impl GridKernel {
         name: &'static str,
         [global, local]: [[usize; 3]; 2],
     ) -> Result<Self> {
-        Ok(Self { name, kernel: runtime.kernel(source, name)?, global, local, announcement: None })
+        let kernel = Mutex::new(runtime.kernel(source, name)?);
+        Ok(Self { name, kernel, global, local, announcement: None })
+    }
+
+    fn kernel(&self) -> MutexGuard<'_, Kernel> {
+        // A panic elsewhere leaves the kernel valid.
+        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Largest work-group that the kernel's register use allows, if the driver reports it.
     pub(super) fn max_group_threads(&self, runtime: &Runtime) -> Option<usize> {
-        self.kernel.get_work_group_size(runtime.device_id()).ok()
+        self.kernel().get_work_group_size(runtime.device_id()).ok()
     }
 
     /// Sets argument `index` to a number, or to a structure of numbers.
@@ -60,7 +68,7 @@ impl GridKernel {
         let (size, first) = (size_of_val(numbers), numbers.as_ptr().cast());
         // SAFETY: the numbers are plain data of that size, which the driver checks against the
         // kernel's parameter.
-        let set = unsafe { cl3::kernel::set_kernel_arg(self.kernel.get(), index, size, first) };
+        let set = unsafe { cl3::kernel::set_kernel_arg(self.kernel().get(), index, size, first) };
         set.naming("clSetKernelArg")
     }
 
@@ -71,7 +79,8 @@ impl GridKernel {
             Handle::Pointer(pointer) => {
                 // SAFETY: the pointer is shared memory of the kernel's context, which outlives the
                 // launches (this module's condition).
-                unsafe { self.kernel.set_arg_svm_pointer(index, pointer) }.naming("clSetKernelArgSVMPointer")
+                unsafe { self.kernel().set_arg_svm_pointer(index, pointer) }
+                    .naming("clSetKernelArgSVMPointer")
             }
         }
     }
@@ -98,11 +107,12 @@ impl GridKernel {
 
     /// Enqueues a launch.
     pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event> {
+        let kernel = self.kernel();
         // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
         // within it for the grids they are given.
         let event = unsafe {
             runtime.queue().enqueue_nd_range_kernel(
-                self.kernel.get(),
+                kernel.get(),
                 self.global.len() as u32,
                 std::ptr::null(),
                 self.global.as_ptr(),

@@ -66,9 +66,6 @@ pub(crate) struct Signals {
     spins: u32,
 }
 
-// SAFETY: the words are only accessed as atomics, and kernel arguments are set under `&mut self`.
-unsafe impl Send for Signals {}
-
 impl Signals {
     /// Flags in `home`, with calibrated spin limits.
     pub(crate) fn new(runtime: &Arc<Runtime>, home: FlagHome) -> Result<Self> {
@@ -125,11 +122,7 @@ impl Signals {
 
     /// Enqueues a kernel that writes `announced` to the device's flag, and then holds the queue
     /// until the host has signalled `awaited`. Numbers start at 1.
-    pub(crate) fn enqueue_hand_over(
-        &mut self,
-        announced: Option<u32>,
-        awaited: Option<u32>,
-    ) -> Result<Event> {
+    pub(crate) fn enqueue_hand_over(&self, announced: Option<u32>, awaited: Option<u32>) -> Result<Event> {
         self.hand_over.set_memory(0, self.memory.handle())?;
         for (index, number) in (1..).zip([announced.unwrap_or(0), awaited.unwrap_or(0), self.spins]) {
             self.hand_over.set(index, &[number])?;

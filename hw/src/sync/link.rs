@@ -1,11 +1,12 @@
 //! Synchronisation between host and device by any mechanism, for plans and for measurements.
 //!
-//! Responsible for: announcements of the device, signals of the host, and waits for both.
+//! Responsible for: announcements of the device, signals of the host, and waits for both. One thread
+//! may enqueue commands while another, the host, waits and signals.
 //! Invariants: every wait in this module has a limit (blocking driver calls without one are watched
 //! by `crate::execute` and [`super::measure_within`]); an aborted run leaves no side waiting.
 
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
@@ -34,13 +35,23 @@ pub(crate) struct Link {
     /// Announcements and signals of earlier runs: flag values only grow.
     announced_before: u32,
     signalled_before: u32,
-    /// Of this run, by announcement: the event of the command before it.
-    announcements: Vec<Option<Rc<Event>>>,
-    /// Of this run, by signal: the user event that holds the device's queue.
-    held: Vec<Option<UserEvent>>,
+    /// Of this run, by announcement: the event of the command before it, if there is one; not set
+    /// before it is enqueued, or where flags are polled.
+    announcements: Vec<OnceLock<Option<Arc<Event>>>>,
+    signalled: Mutex<Signalled>,
     /// For each announcement, how long the host waited for it in the last run.
-    waited: Vec<Duration>,
+    waited: Mutex<Vec<Duration>>,
+    /// Whether a side failed, so that the other must not wait for it.
+    has_failed: AtomicBool,
     limit: Duration,
+}
+
+/// The host's signals of a run.
+struct Signalled {
+    /// Their number so far.
+    count: u32,
+    /// By signal: the user event that holds the device's queue.
+    held: Vec<Option<Arc<UserEvent>>>,
 }
 
 impl Link {
@@ -52,16 +63,16 @@ impl Link {
         [announcements, signals]: [u32; 2],
         limit: Duration,
     ) -> Self {
-        let none = |count: u32| (0..count).map(|_| None).collect();
         Self {
             runtime: Arc::clone(runtime),
             mechanism,
             signals: flags,
             announced_before: 0,
             signalled_before: 0,
-            announcements: none(announcements),
-            held: (0..signals).map(|_| None).collect(),
-            waited: vec![Duration::ZERO; announcements as usize],
+            announcements: (0..announcements).map(|_| OnceLock::new()).collect(),
+            signalled: Mutex::new(Signalled { count: 0, held: (0..signals).map(|_| None).collect() }),
+            waited: Mutex::new(vec![Duration::ZERO; announcements as usize]),
+            has_failed: AtomicBool::new(false),
             limit,
         }
     }
@@ -80,16 +91,41 @@ impl Link {
         self.signals.as_ref().map(|_| self.announced_before + announcement)
     }
 
+    /// Number of the host's signals in this run.
+    pub(crate) fn signalled(&self) -> u32 {
+        self.signals_of_run().count
+    }
+
+    fn signals_of_run(&self) -> MutexGuard<'_, Signalled> {
+        // A panic elsewhere leaves the signals valid.
+        self.signalled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waited(&self) -> MutexGuard<'_, Vec<Duration>> {
+        // A panic elsewhere leaves the times valid.
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the other side's waits end, as this one has failed.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Whether a side failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
     /// Enqueues an announcement, unless the preceding command has made it, followed by the wait for
     /// the signal `awaited`, if any. `last` is the preceding command. Returns the event of the
     /// enqueued kernel, if there is one.
     pub(crate) fn announce(
-        &mut self,
+        &self,
         (announcement, is_made): (u32, bool),
         awaited: Option<u32>,
-        last: Option<Rc<Event>>,
+        last: Option<Arc<Event>>,
     ) -> Result<Option<Event>> {
-        if let Some(signals) = &mut self.signals {
+        if let Some(signals) = &self.signals {
             let awaited = awaited.map(|signal| self.signalled_before + signal);
             let announced = (!is_made).then_some(self.announced_before + announcement);
             if announced.is_none() && awaited.is_none() {
@@ -97,88 +133,97 @@ impl Link {
             }
             return signals.enqueue_hand_over(announced, awaited).map(Some);
         }
-        self.announcements[announcement as usize - 1] = last;
+        // It is set once in a run.
+        let _ = self.announcements[announcement as usize - 1].set(last);
         awaited.map_or(Ok(None), |signal| self.hold(signal))
     }
 
-    /// Makes the device's queue wait for a signal.
-    pub(crate) fn hold(&mut self, signal: u32) -> Result<Option<Event>> {
-        if let Some(signals) = &mut self.signals {
+    /// Makes the device's queue wait for a signal, unless it was made.
+    pub(crate) fn hold(&self, signal: u32) -> Result<Option<Event>> {
+        if signal <= self.signalled() {
+            return Ok(None);
+        }
+        if let Some(signals) = &self.signals {
             return Ok(Some(signals.enqueue_hand_over(None, Some(self.signalled_before + signal))?));
         }
-        let event = UserEvent::new(&self.runtime)?;
-        hold(&self.runtime, &event)?;
-        self.held[signal as usize - 1] = Some(event);
+        let event = Arc::new(UserEvent::new(&self.runtime)?);
+        let mut signalled = self.signals_of_run();
+        if signal > signalled.count {
+            signalled.held[signal as usize - 1] = Some(Arc::clone(&event));
+            drop(signalled);
+            hold(&self.runtime, &event)?;
+        }
         Ok(None)
     }
 
     /// Signals the device, which then continues.
-    pub(crate) fn signal(&mut self, signal: u32) -> Result<()> {
-        match &self.signals {
-            Some(signals) => signals.signal(self.signalled_before + signal),
-            None => {
-                if let Some(event) = &self.held[signal as usize - 1] {
-                    event.complete()?;
-                }
-            }
+    pub(crate) fn signal(&self, signal: u32) -> Result<()> {
+        let mut signalled = self.signals_of_run();
+        signalled.count = signal;
+        match (&self.signals, &signalled.held[signal as usize - 1]) {
+            (Some(signals), _) => signals.signal(self.signalled_before + signal),
+            (None, Some(event)) => event.complete()?,
+            (None, None) => {}
         }
         Ok(())
     }
 
     /// Whether the device has made the announcement.
     pub(crate) fn has_announced(&self, announcement: u32) -> Result<bool> {
-        match (&self.signals, &self.announcements[announcement as usize - 1]) {
+        match (&self.signals, self.announcements[announcement as usize - 1].get()) {
             (Some(signals), _) => signals.has_announced(self.announced_before + announcement),
-            (None, Some(event)) => has_ended(event),
-            (None, None) => Ok(true),
+            (None, Some(Some(event))) => has_ended(event),
+            (None, Some(None)) => Ok(true),
+            (None, None) => Ok(false),
         }
     }
 
     /// Waits until the device has made the announcement, and gives the device up at the time limit.
-    pub(crate) fn wait_or_give_up(&mut self, announcement: u32) -> Result<()> {
+    pub(crate) fn wait_or_give_up(&self, announcement: u32) -> Result<()> {
         let waited = self.wait_for(announcement);
         or_give_up(&self.runtime, waited)
     }
 
     /// Waits until the device has made the announcement.
-    pub(crate) fn wait_for(&mut self, announcement: u32) -> Result<()> {
+    pub(crate) fn wait_for(&self, announcement: u32) -> Result<()> {
         let index = announcement as usize - 1;
         let started = Instant::now();
         let waiting = (started, self.limit, "its part of a run");
         let mut overslept = None;
         if self.mechanism == Mechanism::SleepThenPoll {
-            let sleep = whole_sleeps(self.waited[index], STEP);
+            let sleep = whole_sleeps(self.waited()[index], STEP);
             if !sleep.is_zero() {
                 std::thread::sleep(sleep);
                 overslept = self.has_announced(announcement)?.then_some(sleep);
             }
         }
-        match (&self.signals, self.mechanism) {
-            (Some(signals), _) => {
-                let number = self.announced_before + announcement;
-                spin_until(waiting, || signals.has_announced(number))?;
-            }
-            (None, Mechanism::BlockingFinish) => finish(&self.runtime)?,
-            (None, mechanism) => {
-                let Some(event) = &self.announcements[index] else { return Ok(()) };
-                if mechanism == Mechanism::EventWait {
-                    wait_for(event)?;
-                } else {
-                    spin_until(waiting, || has_ended(event))?;
-                }
+        let spin =
+            |until: &dyn Fn() -> Result<bool>| spin_until(waiting, || Ok(self.has_failed() || until()?));
+        let blocks = matches!(self.mechanism, Mechanism::BlockingFinish | Mechanism::EventWait);
+        if self.signals.is_some() || !blocks {
+            spin(&|| self.has_announced(announcement))?;
+        } else {
+            let enqueued = &self.announcements[index];
+            spin(&|| Ok(enqueued.get().is_some()))?;
+            match enqueued.get() {
+                Some(Some(event)) if self.mechanism == Mechanism::EventWait => wait_for(event)?,
+                Some(Some(_)) => finish(&self.runtime)?,
+                Some(None) | None => {}
             }
         }
         // If the host overslept, the next sleep must be shorter.
-        self.waited[index] = overslept.map_or_else(|| started.elapsed(), |sleep| sleep / 2);
+        self.waited()[index] = overslept.map_or_else(|| started.elapsed(), |sleep| sleep / 2);
         Ok(())
     }
 
     /// Finishes a successful run.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.announced_before += self.announcements.len() as u32;
-        self.signalled_before += self.held.len() as u32;
-        self.announcements.iter_mut().for_each(|event| *event = None);
-        self.held.iter_mut().for_each(|event| *event = None);
+        let signalled = self.signalled.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.signalled_before += signalled.held.len() as u32;
+        signalled.count = 0;
+        signalled.held.fill_with(|| None);
+        self.announcements.fill_with(OnceLock::new);
         self.signals.as_ref().map_or(Ok(()), |signals| signals.check(self.announced_before))
     }
 
@@ -187,7 +232,8 @@ impl Link {
         if let Some(signals) = &self.signals {
             signals.release();
         }
-        for event in self.held.iter_mut().filter_map(Option::take) {
+        let signalled = self.signalled.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for event in signalled.held.iter_mut().filter_map(Option::take) {
             // The device may be lost, in which case nothing waits for it.
             let _ = event.complete();
         }

@@ -2,7 +2,6 @@
 //! with the notification latency of both sides; and flags in a ping-pong within one running kernel,
 //! their cost without any launch.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -107,11 +106,11 @@ impl Bench {
         let link = &mut self.link;
         let announced = link.flag_value(1);
         let before = Instant::now();
-        let work = Rc::new(self.work.enqueue_announcing(announced.unwrap_or(0))?);
+        let work = Arc::new(self.work.enqueue_announcing(announced.unwrap_or(0))?);
         let queueing = [before, Instant::now()];
         let is_ahead = link.ahead() > 0;
         let awaited = is_ahead.then_some(1);
-        let held = link.announce((1, announced.is_some()), awaited, Some(Rc::clone(&work)))?;
+        let held = link.announce((1, announced.is_some()), awaited, Some(Arc::clone(&work)))?;
         let next = if is_ahead { Some(self.next.enqueue()?) } else { None };
         flush(&self.runtime)?;
         link.wait_for(1)?;

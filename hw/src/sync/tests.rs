@@ -101,7 +101,7 @@ fn flags_synchronise_without_a_launch() {
 fn the_last_of_many_work_groups_notifies_the_host() {
     in_subprocess("the_last_of_many_work_groups_notifies_the_host", || {
         let Some(runtime) = device() else { return };
-        let Some(mut signals) = signals(&runtime) else { return };
+        let Some(signals) = signals(&runtime) else { return };
         let groups = runtime.device().compute_units as usize * 64;
         let mut work = BoundKernel::announcing(&runtime, [groups, 1], 100, Some(&signals)).unwrap();
         for round in 1..=20 {
@@ -121,7 +121,7 @@ fn the_last_of_many_work_groups_notifies_the_host() {
 fn an_unanswered_kernel_stops_spinning() {
     in_subprocess("an_unanswered_kernel_stops_spinning", || {
         let Some(runtime) = device() else { return };
-        let Some(mut signals) = signals(&runtime) else { return };
+        let Some(signals) = signals(&runtime) else { return };
         let kernel = signals.enqueue_hand_over(Some(7), Some(7)).unwrap();
         wait(&runtime, &kernel, "a meeting", LIMIT).unwrap();
         assert_eq!(signals.check(7), Err(OpenClError::SpunOut { round: 7 }));
@@ -175,7 +175,7 @@ fn a_host_whose_wait_times_out_releases_the_device_and_continues() {
 fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
     in_subprocess("a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up", || {
         let Some(runtime) = device() else { return };
-        let Some(mut signals) = signals(&runtime) else { return };
+        let Some(signals) = signals(&runtime) else { return };
         // It spins for about two seconds.
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         let started = Instant::now();
@@ -197,7 +197,7 @@ fn a_kernel_that_outlasts_its_limit_is_an_error_and_the_device_is_given_up() {
 fn a_probe_that_never_returns_is_abandoned() {
     in_subprocess("a_probe_that_never_returns_is_abandoned", || {
         let Some(runtime) = device() else { return };
-        let Some(mut signals) = signals(&runtime) else { return };
+        let Some(signals) = signals(&runtime) else { return };
         // The queue is in order, so the probe's commands wait behind this kernel.
         let kernel = signals.enqueue_hand_over(None, Some(1)).unwrap();
         flush(&runtime).unwrap();

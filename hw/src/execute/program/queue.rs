@@ -1,36 +1,52 @@
 //! Filling the device's queue during a run, and runs that advance step by step while others do.
 //!
-//! Responsible for: filling the queue as far ahead as the mechanism allows, self-announcing
-//! kernels, copies; advancing without waiting. Not for: the host's side (`super`), the order
-//! (`super::super::actions`), or which run advances next (`super::super::stream`). Invariant: if
-//! several runs are in flight, the device's queue holds no command that waits for the host.
+//! Responsible for: filling the queue as far ahead as the mechanism allows, by the host or by a thread
+//! of its own; self-announcing kernels, copies; advancing without waiting. Not for: the host's side
+//! (`super`), the order (`super::super::actions`), or which run advances next (`super::super::stream`).
+//! Invariant: if several runs are in flight, the device's queue holds no command that waits for the host.
 
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
 use coexec_sim::{Picos, Region};
 
-use crate::cpu::Element;
+use crate::cpu::{Element, ThreadPool};
 use crate::execute::{Action, Home, Machine, Program, Result, Side};
 use crate::opencl::events::Event;
 use crate::opencl::{OpenClError, between, duration_to_picos, flush, stamps};
+use crate::sync::Link;
+
+/// Checks of the host's signals between which the dispatcher yields its core.
+const CHECKS_PER_YIELD: u32 = 256;
 
 /// Progress of a run.
 #[derive(Default)]
 pub(in crate::execute) struct Progress {
+    pub(super) host: HostProgress,
+    pub(super) device: DeviceProgress,
+}
+
+/// Progress of the host's side of a run.
+#[derive(Default)]
+pub(in crate::execute) struct HostProgress {
+    /// Number of its actions that are done.
+    pub(super) done: usize,
+    /// Its commands so far, with the start and the end of each.
+    pub(super) commands: Vec<(CommandId, [Instant; 2])>,
+}
+
+/// Progress of filling the device's queue.
+#[derive(Default)]
+pub(in crate::execute) struct DeviceProgress {
+    /// Number of the device's actions that are enqueued.
     queued: usize,
-    /// Number of the host's actions that are done.
-    pub(super) hosted: usize,
-    pub(super) signalled: u32,
     /// Whether other runs are in flight, which this run's waits must not block.
     pub(super) is_one_of_several: bool,
     /// Whether the latest kernel announces itself, for the announcement that follows.
     is_announced: bool,
-    /// The device's commands so far, with the first and the last event of each.
-    pub(in crate::execute) on_device: Vec<(CommandId, [Rc<Event>; 2])>,
-    /// The host's commands so far, with the start and the end of each.
-    pub(in crate::execute) on_host: Vec<(CommandId, [Instant; 2])>,
+    /// The commands so far, with the first and the last event of each.
+    commands: Vec<(CommandId, [Arc<Event>; 2])>,
 }
 
 /// The outcome of an attempt to advance a run.
@@ -44,12 +60,39 @@ pub(in crate::execute) enum Advance {
     Finished,
 }
 
+/// Ends the other side's waits if this side ends before its work is done.
+struct Failing<'a>(&'a Link);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
+    }
+}
+
+/// Locks what one thread uses in a run, which a panic ends.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Progress {
+    /// The host's commands so far, with the start and the end of each.
+    #[cfg(test)]
+    pub(in crate::execute) fn on_host(&self) -> &[(CommandId, [Instant; 2])] {
+        &self.host.commands
+    }
+
+    /// The device's commands so far, with the first and the last event of each.
+    #[cfg(test)]
+    pub(in crate::execute) fn on_device(&self) -> &[(CommandId, [Arc<Event>; 2])] {
+        &self.device.commands
+    }
+
     /// Time from the first kernel's start to the latest one's end; `None` without kernels. An error
     /// where commands have no time stamps.
     pub(super) fn kernels(&self, schedule: &Schedule) -> Option<Result<Picos, OpenClError>> {
         let computes = |id: CommandId| matches!(schedule.commands[id.index()].what, What::Compute { .. });
-        let mut kernels = self.on_device.iter().filter(|(id, _)| computes(*id)).map(|(_, events)| events);
+        let mut kernels =
+            self.device.commands.iter().filter(|(id, _)| computes(*id)).map(|(_, events)| events);
         let first = kernels.next()?;
         let latest = kernels.next_back().unwrap_or(first);
         let span = || {
@@ -61,7 +104,7 @@ impl Progress {
 
     /// The operators that the host computed, and their times.
     pub(super) fn on_cores(&self, schedule: &Schedule) -> Vec<(usize, Picos)> {
-        let computed = self.on_host.iter().filter_map(|&(id, [started, ended])| {
+        let computed = self.host.commands.iter().filter_map(|&(id, [started, ended])| {
             let command = &schedule.commands[id.index()];
             matches!(command.what, What::Compute { .. })
                 .then(|| (command.stage, duration_to_picos(ended - started)))
@@ -73,8 +116,9 @@ impl Progress {
 impl<T: Element> Program<T> {
     /// Starts one of several runs.
     pub(in crate::execute) fn begin(&mut self) -> Result<Progress> {
-        let mut progress = Progress { is_one_of_several: true, ..Progress::default() };
-        self.queue(&mut progress)?;
+        let mut progress = Progress::default();
+        progress.device.is_one_of_several = true;
+        self.queue(&mut progress.device)?;
         Ok(progress)
     }
 
@@ -84,19 +128,78 @@ impl<T: Element> Program<T> {
         machine: &mut Machine,
         progress: &mut Progress,
     ) -> Result<Advance> {
-        let next = self.actions.host.get(progress.hosted).filter(|_| progress.is_one_of_several);
-        if let (Some(&Action::Await(announcement)), Some(link)) = (next, &self.link)
+        if let (Some(&Action::Await(announcement)), Some(link)) =
+            (self.actions.host.get(progress.host.done), &self.link)
             && !link.has_announced(announcement)?
         {
             return Ok(Advance::Blocked);
         }
-        if self.step(machine, progress)? {
+        if self.step(machine, &mut progress.host, Some(&mut progress.device))? {
             return Ok(Advance::Stepped);
         }
-        if let Some(link) = &mut self.link {
-            link.end()?;
-        }
+        self.end()?;
         Ok(Advance::Finished)
+    }
+
+    /// Performs all actions of a run: the device's on the thread of `dispatcher`, where there is one, so that
+    /// the host's part need not wait until the queue is filled.
+    pub(super) fn perform(
+        &self,
+        machine: &mut Machine,
+        dispatcher: Option<&mut ThreadPool>,
+        Progress { host, device }: &mut Progress,
+    ) -> Result<()> {
+        let (Some(dispatcher), Some(link)) = (dispatcher, &self.link) else {
+            self.queue(device)?;
+            while self.step(machine, host, Some(device))? {}
+            return Ok(());
+        };
+        let (host, device) = (Mutex::new((machine, host)), Mutex::new(device));
+        let failure = Mutex::new(None);
+        dispatcher.broadcast(2, &|thread| {
+            let unless_done = Failing(link);
+            let done = if thread == 0 {
+                let (machine, host) = &mut *lock(&host);
+                self.run_host(link, machine, host)
+            } else {
+                self.dispatch(link, &mut lock(&device))
+            };
+            match done {
+                Ok(()) => std::mem::forget(unless_done),
+                Err(error) => drop(lock(&failure).get_or_insert(error)),
+            }
+        });
+        lock(&failure).take().map_or(Ok(()), Err)
+    }
+
+    /// Performs the host's actions until the dispatcher fails.
+    fn run_host(&self, link: &Link, machine: &mut Machine, host: &mut HostProgress) -> Result<()> {
+        while !link.has_failed() && self.step(machine, host, None)? {}
+        Ok(())
+    }
+
+    /// Fills the device's queue until the host fails or everything is enqueued.
+    fn dispatch(&self, link: &Link, device: &mut DeviceProgress) -> Result<()> {
+        loop {
+            let signalled = link.signalled();
+            self.queue(device)?;
+            if device.queued == self.actions.device.len() {
+                return Ok(());
+            }
+            let mut checks = 0;
+            while link.signalled() == signalled {
+                if link.has_failed() {
+                    return Ok(());
+                }
+                checks += 1;
+                if checks % CHECKS_PER_YIELD == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        }
+    }
+
+    /// Finishes a successful run.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.link.as_mut().map_or(Ok(()), |link| Ok(link.end()?))
     }
 
     /// Releases the device after a run that failed or timed out.
@@ -107,13 +210,13 @@ impl<T: Element> Program<T> {
     }
 
     /// Fills the device's queue as far ahead as the mechanism allows.
-    pub(super) fn queue(&mut self, progress: &mut Progress) -> Result<()> {
+    pub(super) fn queue(&self, progress: &mut DeviceProgress) -> Result<()> {
         let Some(link) = &self.link else { return Ok(()) };
         // The host's results can be copied only after they are computed, and mapping waits for
         // everything enqueued.
         let copies = self.sharing.is_some_and(|(_, memory)| memory == Home::Device);
         let waits_for_nothing = progress.is_one_of_several || self.maps() || copies;
-        let ahead = progress.signalled + if waits_for_nothing { 0 } else { link.ahead() };
+        let ahead = link.signalled() + if waits_for_nothing { 0 } else { link.ahead() };
         let before = progress.queued;
         while let Some(&step) = self.actions.device.get(progress.queued) {
             if matches!(step, Action::Await(signal) if signal > ahead) {
@@ -121,50 +224,45 @@ impl<T: Element> Program<T> {
             }
             progress.queued += 1;
             match step {
-                Action::Await(signal) => self.hold(signal, progress)?,
-                Action::Run(id) => self.on_device(id, progress)?,
-                Action::Notify(announcement) => self.announce(announcement, ahead, progress)?,
+                Action::Await(signal) => drop(link.hold(signal)?),
+                Action::Run(id) => self.on_device(link, id, progress)?,
+                Action::Notify(announcement) => self.announce(link, announcement, ahead, progress)?,
             }
         }
-        match &self.link {
-            Some(link) if progress.queued > before => Ok(flush(&link.runtime)?),
-            _ => Ok(()),
-        }
+        if progress.queued > before { Ok(flush(&link.runtime)?) } else { Ok(()) }
     }
 
-    fn hold(&mut self, signal: u32, progress: &Progress) -> Result<()> {
-        match &mut self.link {
-            // Commands enqueued after the signal need not wait for it.
-            Some(link) if signal > progress.signalled => Ok(link.hold(signal).map(drop)?),
-            _ => Ok(()),
-        }
-    }
-
-    fn announce(&mut self, announcement: u32, ahead: u32, progress: &mut Progress) -> Result<()> {
+    fn announce(
+        &self,
+        link: &Link,
+        announcement: u32,
+        ahead: u32,
+        progress: &mut DeviceProgress,
+    ) -> Result<()> {
         let next = self.actions.device.get(progress.queued);
         let awaited = match next {
             Some(&Action::Await(signal)) if signal <= ahead => {
                 progress.queued += 1;
-                Some(signal).filter(|&signal| signal > progress.signalled)
+                // Commands enqueued after the signal need not wait for it.
+                Some(signal).filter(|&signal| signal > link.signalled())
             }
             _ => None,
         };
-        let Some(link) = &mut self.link else { return Ok(()) };
         let is_made = std::mem::take(&mut progress.is_announced);
-        let last = progress.on_device.last().map(|(_, [_, last])| Rc::clone(last));
+        let last = progress.commands.last().map(|(_, [_, last])| Arc::clone(last));
         Ok(link.announce((announcement, is_made), awaited, last).map(drop)?)
     }
 
     /// Enqueues a command of the device.
-    fn on_device(&mut self, id: CommandId, progress: &mut Progress) -> Result<()> {
+    fn on_device(&self, link: &Link, id: CommandId, progress: &mut DeviceProgress) -> Result<()> {
         let command = &self.schedule.commands[id.index()];
         let mut events: Vec<Event> = Vec::new();
         progress.is_announced = false;
         match command.what {
             What::Compute { part, .. } => {
                 let Some(gpu) = &self.operations[command.stage].parts[part].gpu else { return Ok(()) };
-                let number = match (self.actions.device.get(progress.queued), &self.link) {
-                    (Some(&Action::Notify(announcement)), Some(link)) if gpu.prepared.announces() => {
+                let number = match self.actions.device.get(progress.queued) {
+                    Some(&Action::Notify(announcement)) if gpu.prepared.announces() => {
                         link.flag_value(announcement)
                     }
                     _ => None,
@@ -186,10 +284,10 @@ impl<T: Element> Program<T> {
             // These only order the commands around them, or are the host's.
             What::Submit | What::HandOver { .. } | What::Join { .. } | What::ReadBack => {}
         }
-        let mut events = events.into_iter().map(Rc::new);
+        let mut events = events.into_iter().map(Arc::new);
         if let Some(first) = events.next() {
-            let last = events.next_back().unwrap_or_else(|| Rc::clone(&first));
-            progress.on_device.push((id, [first, last]));
+            let last = events.next_back().unwrap_or_else(|| Arc::clone(&first));
+            progress.commands.push((id, [first, last]));
         }
         Ok(())
     }

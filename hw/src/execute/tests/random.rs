@@ -15,7 +15,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::cpu::ThreadPool;
 use crate::execute::actions::Side;
+use crate::execute::machine::Dispatcher;
 use crate::execute::program::{Progress, setting, stages_before};
 use crate::opencl::OpenClError;
 use crate::opencl::events::{finish, stamps};
@@ -40,6 +42,9 @@ fn what_is_executed_is_what_was_simulated() {
     eprintln!("{cases} plans from COEXEC_RANDOM_SEED={first} on");
     let (mut commands, mut left_out) = (0, 0);
     for seed in (0..cases).map(|case| first.wrapping_add(case)) {
+        // For every other plan, a thread of its own fills the queue.
+        let threads = seed.is_multiple_of(2).then(|| ThreadPool::new(2).unwrap());
+        machine.dispatcher = threads.map(|threads| Dispatcher { core: None, threads });
         let case = drawn(&mut ChaCha8Rng::seed_from_u64(seed), &machine);
         let context = format!("COEXEC_RANDOM_PLANS=1 COEXEC_RANDOM_SEED={seed}: {case}");
         match executed_as_simulated(&mut machine, &case, &context) {
@@ -84,8 +89,8 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
         let is_its = |id: &CommandId| Side::of(&commands[id.index()]) == side;
         expected.iter().copied().filter(is_its).collect::<Vec<_>>()
     };
-    let on_host: Vec<CommandId> = progress.on_host.iter().map(|(id, _)| *id).collect();
-    let on_device: Vec<CommandId> = progress.on_device.iter().map(|(id, _)| *id).collect();
+    let on_host: Vec<CommandId> = progress.on_host().iter().map(|(id, _)| *id).collect();
+    let on_device: Vec<CommandId> = progress.on_device().iter().map(|(id, _)| *id).collect();
     assert_eq!(on_host, of_side(Side::Host), "{context}");
     assert_eq!(on_device, of_side(Side::Device), "{context}");
     let times = times(&simulated, &progress, (started, clocks));
@@ -185,10 +190,10 @@ fn times(
 ) -> Vec<[Option<i128>; 2]> {
     let mut times = vec![[None; 2]; schedule.commands.len()];
     let since = clocks.map_or(started, |clocks| clocks.since);
-    for (id, stretch) in &progress.on_host {
+    for (id, stretch) in progress.on_host() {
         times[id.index()] = stretch.map(|time| Some(time.duration_since(since).as_nanos().cast_signed()));
     }
-    for (id, [first, last]) in &progress.on_device {
+    for (id, [first, last]) in progress.on_device() {
         let ahead = clocks.expect("the device has kernels").ahead[0];
         let (first, last) = (stamps(first).unwrap().started, stamps(last).unwrap().ended);
         times[id.index()] = [first, last].map(|time| Some(i128::from(time) - ahead));
