@@ -48,8 +48,8 @@ pub(super) struct Operation<T: Element> {
     pub(super) chain: Option<u32>,
     /// The CPU's kernel; `None` if the CPU computes no part.
     pub(super) cpu: Option<CpuKernel<T>>,
-    /// Layout of its inputs on the GPU.
-    pub(super) layout: Layout,
+    /// Layouts of its inputs and of its result on the GPU.
+    pub(super) layouts: [Layout; 2],
     /// The parts of its placement, in order.
     pub(super) parts: Vec<OperationPart<T>>,
 }
@@ -89,17 +89,17 @@ pub(super) fn operations<T: Element>(
     (sharing, flags): (Option<Home>, Option<&Signals>),
 ) -> Result<Vec<Operation<T>>> {
     let mut next_input = task.stages.len();
+    let all_reads: Vec<Vec<usize>> =
+        task.stages.iter().map(|stage| reads(stage, task.stages, &mut next_input)).collect();
+    let layouts = layouts(machine, task, sharing, &all_reads);
     let mut operations = Vec::with_capacity(task.stages.len());
-    for (index, stage) in task.stages.iter().enumerate() {
+    for (index, (stage, reads)) in task.stages.iter().zip(all_reads).enumerate() {
         machine.control.check()?;
         let operator = &stage.layer.operator;
-        let reads = reads(stage, task.stages, &mut next_input);
         let weights = random_operands::weights(operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
-        let inputs_only = reads.iter().all(|&read| read >= task.stages.len());
         let placement = &task.plan.placements[index];
-        let is_on_gpu = placement.uses(ProcessorKind::Gpu);
-        let given = if is_on_gpu { layout(machine, task, sharing, inputs_only) } else { Layout::Buffer };
+        let given = reads.first().map_or(Layout::Buffer, |&read| layouts[read]);
         let read = match (sharing, &task.profile.gpu) {
             // Images have size limits that a copy in the host's layout does not have.
             (Some(Home::Device), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => Layout::SlicedBuffer,
@@ -117,14 +117,14 @@ pub(super) fn operations<T: Element>(
             let gpu = match part.by {
                 Processor::Cpu(_) | Processor::Npu(_) => None,
                 Processor::Gpu => {
-                    let shared = (sharing.is_some(), flags);
-                    Some(on_gpu(machine, task, (&stage.layer, &weights, computed), [given, read], shared)?)
+                    let layouts = ([given, read], layouts[index]);
+                    Some(on_gpu(machine, task, (&stage.layer, &weights, computed), layouts, flags)?)
                 }
             };
             parts.push(OperationPart { computed, owned, gpu });
         }
         let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
-        operations.push(Operation { layer, reads, chain, cpu, layout: given, parts });
+        operations.push(Operation { layer, reads, chain, cpu, layouts: [given, layouts[index]], parts });
     }
     Ok(operations)
 }
@@ -156,29 +156,67 @@ fn read_shapes(layer: &Layer) -> Vec<Shape> {
     layer.operator.input_shapes().chain(linked).collect()
 }
 
-/// Layout of an operator's inputs on the device. It may be the GPU's own if none of them is shared
-/// with the host, or all are inputs of the workload, of which each side may have its own copy.
-/// Tensors that are copied between the sides have the host's layout; kernels that read them
-/// repeatedly convert them first.
-fn layout(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>, inputs_only: bool) -> Layout {
-    let may_differ = match sharing {
-        // A product of activations reads results under another shape.
-        None => !task.stages.iter().any(|stage| stage.layer.operator.multiplies_activations()),
-        Some(Home::Device) => false,
-        Some(Home::Shared | Home::Mapped) => inputs_only,
-    };
-    match &task.profile.gpu {
-        Some(gpu) if may_differ => machine.layout(gpu.layout()),
+/// Layout of each tensor on the device, given the tensors that each stage reads: the GPU's own, unless the
+/// host accesses the tensor too, or it is read under another shape. All inputs of an operator have one
+/// layout. Of an input of the workload each side may have its own copy, unless it is sent in every run.
+/// Kernels that read tensors of the host repeatedly convert them first.
+fn layouts(
+    machine: &mut Machine,
+    task: &Task<'_>,
+    sharing: Option<Home>,
+    reads: &[Vec<usize>],
+) -> Vec<Layout> {
+    let stages = task.stages;
+    let tensors = reads.iter().flatten().map(|&read| read + 1).max().unwrap_or(0).max(stages.len());
+    let uses_gpu = task.plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu));
+    let own = match &task.profile.gpu {
+        Some(gpu) if uses_gpu => machine.layout(gpu.layout()),
         _ => Layout::Buffer,
+    };
+    let runtime = machine.runtime();
+    let fits = |shape| {
+        own != Layout::Image
+            || runtime.is_none_or(|runtime| opencl::Tensor::<f32>::fits_image(runtime, shape))
+    };
+    let on_host = |stage: usize| task.plan.placements[stage].uses(ProcessorKind::Cpu);
+    // Products of activations store their tensors as other operators do not read or write them.
+    let reshapes = |stage: usize| stages[stage].layer.operator.multiplies_activations();
+    let mut is_plain: Vec<bool> = (0..tensors)
+        .map(|tensor| match stages.get(tensor) {
+            Some(_) => {
+                let is_read = reads.iter().any(|reads| reads.contains(&tensor));
+                let is_result = sharing.is_some() && !is_read;
+                let output = stages[tensor].layer.operator.output();
+                on_host(tensor) || reshapes(tensor) || is_result || !fits(output)
+            }
+            None => sharing == Some(Home::Device),
+        })
+        .collect();
+    for (stage, reads) in reads.iter().enumerate() {
+        for (&read, shape) in reads.iter().zip(read_shapes(&stages[stage].layer)) {
+            let Some(producer) = stages.get(read) else { continue };
+            let found = producer.layer.operator.output();
+            let is_as_written = found == shape || found == Shape::image(1, 1, shape.channels);
+            is_plain[read] |= on_host(stage) || reshapes(stage) || !is_as_written;
+        }
     }
+    while let Some(reads) = reads
+        .iter()
+        .find(|reads| reads.iter().any(|&read| is_plain[read]) && !reads.iter().all(|&read| is_plain[read]))
+    {
+        for &read in reads {
+            is_plain[read] = true;
+        }
+    }
+    is_plain.into_iter().map(|is_plain| if is_plain { Layout::Buffer } else { own }).collect()
 }
 
 fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     (layer, weights, region): (&Layer, &Weights<'_>, Region),
-    layouts: [Layout; 2],
-    (is_shared, flags): (bool, Option<&Signals>),
+    layouts: ([Layout; 2], Layout),
+    flags: Option<&Signals>,
 ) -> Result<GpuKernel<T>> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
     let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
@@ -190,9 +228,8 @@ fn on_gpu<T: Element>(
     // The dispatch rules treat a part as a layer of its own.
     let alone = region.part_of(layer);
     let launch = execute(&alone, gpu)?.detail;
-    let (layouts, result) = if is_shared { (layouts, Layout::Buffer) } else { ([layouts[0]; 2], layouts[0]) };
     let how = (Dispatch::from(&launch), flags);
-    let prepared = opencl::Prepared::announcing(runtime, layer, weights, region, (layouts, result), how)?;
+    let prepared = opencl::Prepared::announcing(runtime, layer, weights, region, layouts, how)?;
     Ok(GpuKernel { prepared, launch })
 }
 
@@ -281,7 +318,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         let (accesses, overlaps) = (accesses_of(operation), operation.overlaps());
         let own = operation.layer.operator.output();
         let shape = operation.gpu().next().map_or(own, |gpu| gpu.prepared.output_shape());
-        let layout = if meets { Layout::Buffer } else { operation.layout };
+        let [_, layout] = operation.layouts;
         tensors.push(Tensor { shape, accesses, overlaps, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
@@ -290,7 +327,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
                 let accesses = Accesses { host: accesses.host || meets, ..accesses };
-                let layout = operation.layout;
+                let [layout, _] = operation.layouts;
                 tensors.push(Tensor { shape, accesses, overlaps: false, layout, read_by: Some(stage) });
                 continue;
             }

@@ -72,8 +72,8 @@ pub struct Prepared<T: Element> {
 
 impl<T: Element> Prepared<T> {
     /// Prepares `part` of `layer` to be launched as `dispatch` says. The inputs have the first
-    /// layout, the output the second, which is the same or the plain layout; into the latter the
-    /// host may compute other parts. Parts along the channels are whole slices of four.
+    /// layout, the output the second; in the plain layout the host may compute other parts. Parts
+    /// along the channels are whole slices of four.
     ///
     /// # Errors
     /// Where the layer's number format is not `T` or not supported by the device, operator, weights

@@ -42,15 +42,16 @@ impl Source {
         layout: Layout,
     ) -> Self {
         let mut source = Self { definitions: COMMON.to_owned(), ..Self::new(name, body) };
-        source.option(match layout {
-            Layout::Image => "IMAGE",
-            Layout::SlicedBuffer => "SLICED",
-            Layout::Buffer => "PLAIN",
-        });
+        source.option(layout_option(layout));
         if data_type == DataType::F16 {
             source.option("HALF");
         }
         source
+    }
+
+    /// Makes the kernels write in `layout`.
+    pub(super) fn result(&mut self, layout: Layout) {
+        self.option(&format!("{}_RESULT", layout_option(layout)));
     }
 
     /// Defines the flag `name`.
@@ -109,6 +110,15 @@ impl Source {
     /// The complete source text.
     pub(super) fn text(&self) -> String {
         format!("{}\n{}", self.definitions, self.body)
+    }
+}
+
+/// The option of kernels that read `layout`.
+fn layout_option(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Image => "IMAGE",
+        Layout::SlicedBuffer => "SLICED",
+        Layout::Buffer => "PLAIN",
     }
 }
 

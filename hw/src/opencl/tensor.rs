@@ -107,6 +107,12 @@ impl<T: Element> Tensor<T> {
         Ok(Self { runtime: Arc::clone(runtime), shape, layout, memory })
     }
 
+    /// Whether the device has images that hold a tensor of `shape`.
+    pub(crate) fn fits_image(runtime: &Runtime, shape: Shape) -> bool {
+        let [_, [width, height, _]] = whole_image(Extent::from(shape));
+        runtime.device().images.is_some_and(|[widest, highest]| width <= widest && height <= highest)
+    }
+
     /// The shape.
     pub fn shape(&self) -> Shape {
         self.shape

@@ -7,10 +7,9 @@
 //   IMAGE    in a two-dimensional image, texel (x, y * slices + slice)
 //   SLICED   in a buffer, texel (slice * height + y) * width + x
 //   PLAIN    in a buffer with the channels innermost and batches outermost (NHWC)
-// PLAIN_RESULT writes the output in the PLAIN layout, whatever the layout of the inputs. HALF
-// computes in 16 bits, BATCHED means that there is more than one image. WORK_GROUP declares the
-// threads of a group to the compiler, so that it gives each no more registers than all of them can
-// have.
+// IMAGE_RESULT, SLICED_RESULT and PLAIN_RESULT say the same of the output. HALF computes in 16 bits,
+// BATCHED means that there is more than one image. WORK_GROUP declares the threads of a group to the
+// compiler, so that it gives each no more registers than all of them can have.
 
 // A kernel that writes an operator's output takes ANNOUNCE_PARAMETERS last, returns early by LEAVE,
 // and ends with END_OF_KERNEL, or with ANNOUNCE if no thread leaves early. These macros are empty
@@ -94,13 +93,13 @@ __constant sampler_t TEXEL = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | C
 
 #endif
 
-#if defined(IMAGE) && !defined(PLAIN_RESULT)
+#if defined(IMAGE_RESULT)
 
 #define DESTINATION __write_only image2d_t
 #define WRITE(tensor, extent, x, y, slice, value) \
   WRITE_IMAGE(tensor, (int2)((x), (y) * (extent).slices + (slice)), value)
 
-#elif defined(SLICED) && !defined(PLAIN_RESULT)
+#elif defined(SLICED_RESULT)
 
 #define DESTINATION __global Number4 *restrict
 #define WRITE(tensor, extent, x, y, slice, value) \

@@ -127,9 +127,7 @@ impl<T: Element> Builder<'_, T> {
         let writes_result =
             arguments.iter().any(|argument| matches!(argument, Argument::Tensor(TensorName::Output)));
         let mut source = source.clone();
-        if writes_result && self.result != self.layout {
-            source.option("PLAIN_RESULT");
-        }
+        source.result(if writes_result { self.result } else { self.layout });
         let signals = self.signals.filter(|_| writes_result);
         self.steps.push(Step::new(self.runtime, (source, signals), entry, grid, arguments)?);
         Ok(())
