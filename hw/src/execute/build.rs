@@ -48,8 +48,8 @@ pub(super) struct Operation<T: Element> {
     pub(super) chain: Option<u32>,
     /// The CPU's kernel; `None` if the CPU computes no part.
     pub(super) cpu: Option<CpuKernel<T>>,
-    /// Layouts of its inputs and of its result on the GPU.
-    pub(super) layouts: [Layout; 2],
+    /// Layout in which the GPU reads its inputs.
+    pub(super) read_in: Layout,
     /// The parts of its placement, in order.
     pub(super) parts: Vec<OperationPart<T>>,
 }
@@ -80,31 +80,33 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
     seed.wrapping_add(SEED_STEP.wrapping_mul(2 * tensor as u64 + 2))
 }
 
+/// The tensors of a workload: the operators' results, then its inputs.
+pub(super) struct Tensors {
+    /// By operator: the tensors that it reads.
+    reads: Vec<Vec<usize>>,
+    /// By operator: the layout in which the GPU reads them.
+    read_in: Vec<Layout>,
+    /// By tensor: its layout on the GPU. If another one is read, it is converted first.
+    layouts: Vec<Layout>,
+}
+
 /// Prepares the parts of each operator. `sharing` is the memory of tensors that both sides access,
 /// if there are any; `flags` are those through which kernels announce their ends.
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     schedule: &Schedule,
-    (sharing, flags): (Option<Home>, Option<&Signals>),
+    tensors: &Tensors,
+    flags: Option<&Signals>,
 ) -> Result<Vec<Operation<T>>> {
-    let mut next_input = task.stages.len();
-    let all_reads: Vec<Vec<usize>> =
-        task.stages.iter().map(|stage| reads(stage, task.stages, &mut next_input)).collect();
-    let layouts = layouts(machine, task, sharing, &all_reads);
     let mut operations = Vec::with_capacity(task.stages.len());
-    for (index, (stage, reads)) in task.stages.iter().zip(all_reads).enumerate() {
+    for (index, stage) in task.stages.iter().enumerate() {
         machine.control.check()?;
         let operator = &stage.layer.operator;
         let weights = random_operands::weights(operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
         let placement = &task.plan.placements[index];
-        let given = reads.first().map_or(Layout::Buffer, |&read| layouts[read]);
-        let read = match (sharing, &task.profile.gpu) {
-            // Images have size limits that a copy in the host's layout does not have.
-            (Some(Home::Device), Some(gpu)) if gpu.layout() == Layout::SlicedBuffer => Layout::SlicedBuffer,
-            _ => given,
-        };
+        let layouts = [tensors.read_in[index], tensors.layouts[index]];
         let mut cpu = None;
         if let Some(cores) = placement.cores() {
             let prepared = cpu::Prepared::new(&stage.layer, &weights, widest_set())?;
@@ -117,14 +119,14 @@ pub(super) fn operations<T: Element>(
             let gpu = match part.by {
                 Processor::Cpu(_) | Processor::Npu(_) => None,
                 Processor::Gpu => {
-                    let layouts = ([given, read], layouts[index]);
                     Some(on_gpu(machine, task, (&stage.layer, &weights, computed), layouts, flags)?)
                 }
             };
             parts.push(OperationPart { computed, owned, gpu });
         }
         let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
-        operations.push(Operation { layer, reads, chain, cpu, layouts: [given, layouts[index]], parts });
+        let reads = tensors.reads[index].clone();
+        operations.push(Operation { layer, reads, chain, cpu, read_in: layouts[0], parts });
     }
     Ok(operations)
 }
@@ -156,21 +158,19 @@ fn read_shapes(layer: &Layer) -> Vec<Shape> {
     layer.operator.input_shapes().chain(linked).collect()
 }
 
-/// Layout of each tensor on the device, given the tensors that each stage reads: the GPU's own, unless the
-/// host accesses the tensor too, or it is read under another shape. All inputs of an operator have one
-/// layout. Of an input of the workload each side may have its own copy, unless it is sent in every run.
-/// Kernels that read tensors of the host repeatedly convert them first.
-fn layouts(
-    machine: &mut Machine,
-    task: &Task<'_>,
-    sharing: Option<Home>,
-    reads: &[Vec<usize>],
-) -> Vec<Layout> {
+/// The tensors and their layouts on the device: the GPU's own, unless the host accesses a tensor too, or it is
+/// read under another shape. What a GPU with its own memory receives is converted once; in shared memory it is
+/// read as it is, and so are all inputs of the same operator. Of an input of the workload each side may have
+/// its own copy, unless it is sent in every run.
+pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>) -> Tensors {
     let stages = task.stages;
-    let tensors = reads.iter().flatten().map(|&read| read + 1).max().unwrap_or(0).max(stages.len());
-    let uses_gpu = task.plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu));
+    let mut count = stages.len();
+    let reads: Vec<Vec<usize>> = stages.iter().map(|stage| reads(stage, stages, &mut count)).collect();
+    let uses = |stage: usize, kind| task.plan.placements[stage].uses(kind);
     let own = match &task.profile.gpu {
-        Some(gpu) if uses_gpu => machine.layout(gpu.layout()),
+        Some(gpu) if (0..stages.len()).any(|stage| uses(stage, ProcessorKind::Gpu)) => {
+            machine.layout(gpu.layout())
+        }
         _ => Layout::Buffer,
     };
     let runtime = machine.runtime();
@@ -178,44 +178,42 @@ fn layouts(
         own != Layout::Image
             || runtime.is_none_or(|runtime| opencl::Tensor::<f32>::fits_image(runtime, shape))
     };
-    let on_host = |stage: usize| task.plan.placements[stage].uses(ProcessorKind::Cpu);
-    // Products of activations store their tensors as other operators do not read or write them.
-    let reshapes = |stage: usize| stages[stage].layer.operator.multiplies_activations();
-    let mut is_plain: Vec<bool> = (0..tensors)
-        .map(|tensor| match stages.get(tensor) {
-            Some(_) => {
-                let is_read = reads.iter().any(|reads| reads.contains(&tensor));
-                let is_result = sharing.is_some() && !is_read;
-                let output = stages[tensor].layer.operator.output();
-                on_host(tensor) || reshapes(tensor) || is_result || !fits(output)
+    // Products of activations store their tensors as other operators do not.
+    let reshapes = |stage: &Stage| stage.layer.operator.multiplies_activations();
+    let is_sent = sharing == Some(Home::Device);
+    let mut is_plain = vec![false; stages.len()];
+    is_plain.resize(count, is_sent);
+    let mut reads_plain: Vec<bool> = stages.iter().map(reshapes).collect();
+    for (index, stage) in stages.iter().enumerate() {
+        let is_read = reads.iter().any(|reads| reads.contains(&index));
+        is_plain[index] |=
+            uses(index, ProcessorKind::Cpu) || reshapes(stage) || sharing.is_some() && !is_read;
+        for (&read, shape) in reads[index].iter().zip(read_shapes(&stage.layer)) {
+            let found = stages.get(read).map_or(shape, |producer| producer.layer.operator.output());
+            is_plain[read] |= read < stages.len() && uses(index, ProcessorKind::Cpu);
+            reads_plain[index] |=
+                found != shape && found != Shape::image(1, 1, shape.channels) || !fits(found);
+        }
+    }
+    let mut has_changed = true;
+    while std::mem::take(&mut has_changed) {
+        for (reads, reads_plain) in reads.iter().zip(&mut reads_plain) {
+            *reads_plain |= !is_sent && reads.iter().any(|&read| is_plain[read]);
+            for &read in reads.iter().filter(|_| *reads_plain) {
+                has_changed |= !std::mem::replace(&mut is_plain[read], true);
             }
-            None => sharing == Some(Home::Device),
-        })
-        .collect();
-    for (stage, reads) in reads.iter().enumerate() {
-        for (&read, shape) in reads.iter().zip(read_shapes(&stages[stage].layer)) {
-            let Some(producer) = stages.get(read) else { continue };
-            let found = producer.layer.operator.output();
-            let is_as_written = found == shape || found == Shape::image(1, 1, shape.channels);
-            is_plain[read] |= on_host(stage) || reshapes(stage) || !is_as_written;
         }
     }
-    while let Some(reads) = reads
-        .iter()
-        .find(|reads| reads.iter().any(|&read| is_plain[read]) && !reads.iter().all(|&read| is_plain[read]))
-    {
-        for &read in reads {
-            is_plain[read] = true;
-        }
-    }
-    is_plain.into_iter().map(|is_plain| if is_plain { Layout::Buffer } else { own }).collect()
+    let layout = |is_plain| if is_plain { Layout::Buffer } else { own };
+    let [read_in, layouts] = [reads_plain, is_plain].map(|all| all.into_iter().map(layout).collect());
+    Tensors { reads, read_in, layouts }
 }
 
 fn on_gpu<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     (layer, weights, region): (&Layer, &Weights<'_>, Region),
-    layouts: ([Layout; 2], Layout),
+    layouts: [Layout; 2],
     flags: Option<&Signals>,
 ) -> Result<GpuKernel<T>> {
     let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
@@ -238,9 +236,9 @@ pub(super) fn places<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
     operations: &[Operation<T>],
-    sharing: Option<Home>,
+    (Tensors { layouts, .. }, sharing): (&Tensors, Option<Home>),
 ) -> Result<Vec<Place<T>>> {
-    let tensors = tensors(operations, sharing.is_some());
+    let tensors = accessed(operations, layouts, sharing.is_some());
     let mut places = Vec::with_capacity(tensors.len());
     for (index, tensor) in tensors.into_iter().enumerate() {
         let count = tensor.shape.elements() as usize;
@@ -312,13 +310,12 @@ struct Tensor {
 
 /// The results of all stages, then the workload's inputs. With `meets`, a run starts and ends on
 /// the host.
-fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> {
+fn accessed<T: Element>(operations: &[Operation<T>], layouts: &[Layout], meets: bool) -> Vec<Tensor> {
     let mut tensors: Vec<Tensor> = Vec::new();
-    for operation in operations {
+    for (operation, &layout) in operations.iter().zip(layouts) {
         let (accesses, overlaps) = (accesses_of(operation), operation.overlaps());
         let own = operation.layer.operator.output();
         let shape = operation.gpu().next().map_or(own, |gpu| gpu.prepared.output_shape());
-        let [_, layout] = operation.layouts;
         tensors.push(Tensor { shape, accesses, overlaps, layout, read_by: None });
     }
     for (stage, operation) in operations.iter().enumerate() {
@@ -327,7 +324,7 @@ fn tensors<T: Element>(operations: &[Operation<T>], meets: bool) -> Vec<Tensor> 
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
                 let accesses = Accesses { host: accesses.host || meets, ..accesses };
-                let [layout, _] = operation.layouts;
+                let layout = layouts[read];
                 tensors.push(Tensor { shape, accesses, overlaps: false, layout, read_by: Some(stage) });
                 continue;
             }

@@ -5,6 +5,7 @@
 //! Invariant: exactly the schedule's commands are run, each after its dependencies; the two sides
 //! write disjoint parts of a tensor, or each its own copy.
 
+mod bind;
 mod queue;
 
 use std::sync::Arc;
@@ -14,20 +15,16 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::{
-    Action, Actions, Control, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build,
-};
+use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build};
 use crate::cpu::Element;
 use crate::opencl::prepared::Queued;
-use crate::opencl::{self, OpenClError, duration_to_picos, finish, stamping};
+use crate::opencl::{self, duration_to_picos, finish, stamping};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
+use bind::Arrangements;
 pub(super) use queue::{Advance, Progress};
 use queue::{DeviceProgress, HostProgress};
-
-/// Time limit of an operator's first launch, which may include compilation.
-const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
 
 /// A workload to execute, with its plan and settings.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +73,7 @@ pub(crate) struct Program<T: Element> {
     pub(super) joined: Vec<Option<Place<T>>>,
     pub(super) schedule: Schedule,
     pub(super) actions: Actions,
+    arrangements: Arrangements<T>,
     link: Option<Link>,
     /// Whether a thread of its own fills the device's queue.
     has_dispatcher: bool,
@@ -121,12 +119,14 @@ impl<T: Element> Program<T> {
             Some(runtime) => sync::flags(runtime, mechanism)?,
             None => None,
         };
-        let operations = build::operations(machine, task, &schedule, (memory, flags.as_ref()))?;
+        let tensors = build::tensors(machine, task, memory);
+        let operations = build::operations(machine, task, &schedule, &tensors, flags.as_ref())?;
         let mut program = Self {
-            places: build::places(machine, task, &operations, memory)?,
+            places: build::places(machine, task, &operations, (&tensors, memory))?,
             joined: build::joined(machine, &operations, &schedule, memory)?,
             operations,
             actions: Actions::default(),
+            arrangements: Arrangements::default(),
             schedule,
             link: None,
             has_dispatcher: false,
@@ -148,32 +148,6 @@ impl<T: Element> Program<T> {
             program.has_dispatcher = !teams.is_empty() && machine.dispatches_beside(&teams);
         }
         Ok(program)
-    }
-
-    fn bind(&mut self, control: &Control) -> Result<()> {
-        for stage in 0..self.operations.len() {
-            control.check()?;
-            let operation = &self.operations[stage];
-            if operation.gpu().next().is_none() {
-                continue;
-            }
-            let tensor = |place: &Place<T>| {
-                place.device().map(Arc::clone).ok_or_else(|| OpenClError::Unsupported {
-                    operator: operation.layer.operator.to_string(),
-                    reason: "one of its tensors is not on the device".to_owned(),
-                })
-            };
-            let read = |&read: &usize| tensor(self.place(Some(stage), read, Side::Device));
-            let inputs = operation.reads.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-            let output = tensor(&self.places[stage])?;
-            for gpu in self.operations[stage].parts.iter_mut().filter_map(|part| part.gpu.as_mut()) {
-                gpu.prepared.bind(inputs.clone(), Arc::clone(&output))?;
-                // Drivers finish compiling at a kernel's first launch, which may take longer than
-                // the other side's time limit.
-                gpu.prepared.run(FIRST_LAUNCH_LIMIT)?;
-            }
-        }
-        Ok(())
     }
 
     /// The memory in which a reader finds a tensor: within a chain its processor's own copy,

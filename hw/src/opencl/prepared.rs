@@ -4,6 +4,7 @@
 //! them. Invariant: once bound, a run allocates nothing on the device and sets no argument except
 //! the announced number.
 
+pub(crate) mod arrangement;
 mod builder;
 mod pixelwise;
 mod product;
@@ -60,7 +61,7 @@ pub struct Prepared<T: Element> {
     runtime: Arc<Runtime>,
     layer: Layer,
     /// Layout of the layer's inputs.
-    given: Layout,
+    layout: Layout,
     /// Layout of the output.
     result: Layout,
     steps: Vec<Step<T>>,
@@ -84,21 +85,20 @@ impl<T: Element> Prepared<T> {
         layer: &Layer,
         weights: &Weights<'_>,
         part: Region,
-        [layout, result]: [Layout; 2],
+        layouts: [Layout; 2],
         dispatch: Dispatch,
     ) -> Result<Self> {
-        Self::announcing(runtime, layer, weights, part, ([layout; 2], result), (dispatch, None))
+        Self::announcing(runtime, layer, weights, part, layouts, (dispatch, None))
     }
 
     /// As [`Self::new`], with kernels that can announce the layer's end through `signals`, which
-    /// must outlive it. Inputs come in the first of the `layouts`; where it pays off, they are first
-    /// converted to the second.
+    /// must outlive it.
     pub(crate) fn announcing(
         runtime: &Arc<Runtime>,
         layer: &Layer,
         weights: &Weights<'_>,
         part: Region,
-        (layouts, result): ([Layout; 2], Layout),
+        [layout, result]: [Layout; 2],
         (dispatch, signals): (Dispatch, Option<&Signals>),
     ) -> Result<Self> {
         let unsupported =
@@ -121,8 +121,6 @@ impl<T: Element> Prepared<T> {
             let expected = "a range of whole slices of four channels, and lines to compute".to_owned();
             return Err(OperandError::Part { which: "channels", found, expected }.into());
         }
-        let given = layouts[0];
-        let layout = if builder::arranging_pays_off(layer) { layouts[1] } else { given };
         let mut builder = Builder {
             runtime,
             layer,
@@ -136,14 +134,11 @@ impl<T: Element> Prepared<T> {
             inner: Vec::new(),
         };
         builder.build()?;
-        if layout != given {
-            builder.arrange()?;
-        }
         let Builder { steps, inner, .. } = builder;
         Ok(Self {
             runtime: Arc::clone(runtime),
             layer: layer.clone(),
-            given,
+            layout,
             result,
             steps,
             inner,
@@ -178,7 +173,7 @@ impl<T: Element> Prepared<T> {
             if index >= own.len() && input.shape() == Shape::image(1, 1, result.channels) {
                 extents.push(input.extent());
             } else {
-                self.check_tensor(input, expected, self.given)?;
+                self.check_tensor(input, expected, self.layout)?;
                 extents.push(expected.into());
             }
         }

@@ -113,6 +113,11 @@ impl<T: Element> Tensor<T> {
         runtime.device().images.is_some_and(|[widest, highest]| width <= widest && height <= highest)
     }
 
+    /// The device's runtime.
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
     /// The shape.
     pub fn shape(&self) -> Shape {
         self.shape

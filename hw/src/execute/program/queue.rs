@@ -268,6 +268,9 @@ impl<T: Element> Program<T> {
                     _ => None,
                 };
                 progress.is_announced = number.is_some();
+                for &index in &self.arrangements.before[id.index()] {
+                    events.push(self.arrangements.enqueue(index)?);
+                }
                 let kernels = gpu.prepared.enqueue_announcing(number.unwrap_or(0))?;
                 events.extend(kernels);
             }

@@ -1,10 +1,7 @@
 //! From an operator to the steps that compute it.
 //!
-//! Responsible for: the sequence of steps and what they have in common, and steps that first
-//! convert inputs from the host's layout to the kernels'. In the kernels' layout neighbouring
-//! threads read adjacent pixels (coalesced); in the host's, adjacent pixels are far apart. Not for:
-//! the arguments of each kind of operator (the other files of this directory), or running the
-//! steps.
+//! Responsible for: the sequence of steps and what they have in common. Not for: the arguments of each
+//! kind of operator (the other files of this directory), or running the steps.
 
 use std::sync::Arc;
 
@@ -16,12 +13,8 @@ use coexec_sim::workload::{
 
 use super::{Argument, ComputedPart, Dispatch, INPUT_TO_OUTPUT, LaunchGrid, Step, TensorName, stored};
 use crate::cpu::Element;
-use crate::opencl::{CHANNELS, Extent, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
+use crate::opencl::{CHANNELS, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
 use crate::operands::{Weights, linked_operands};
-
-/// Largest work-group of the layout conversion, along columns and along slices.
-const MAX_COLUMNS: u32 = 32;
-const MAX_SLICES: u32 = 8;
 
 /// Shared state while the steps of a layer are built.
 pub(super) struct Builder<'a, T> {
@@ -255,48 +248,4 @@ impl<T: Element> Builder<'_, T> {
             })
             .collect()
     }
-
-    /// Prepends steps that convert the operator's inputs to the kernels' layout, and makes the
-    /// other steps read the converted copies.
-    pub(super) fn arrange(&mut self) -> Result<()> {
-        let source = self.source("arrange", include_str!("../kernels/arrange.cl"));
-        let first = self.inner.len();
-        for step in &mut self.steps {
-            step.read_inner(first);
-        }
-        let own = self.steps.len();
-        for (index, shape) in self.layer.operator.inputs().into_iter().enumerate() {
-            let shape = stored(&self.layer.operator, shape);
-            let extent = Extent::from(shape);
-            let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
-            let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
-            let work_group = [group(threads[0], MAX_COLUMNS), 1, group(threads[2], MAX_SLICES)];
-            self.inner.push(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
-            let inner = first + index;
-            let arguments = vec![
-                Argument::Tensor(TensorName::Input(index)),
-                Argument::Tensor(TensorName::Inner(inner)),
-                Argument::Extent(TensorName::Inner(inner)),
-            ];
-            self.append(&source, "arrange", LaunchGrid { threads, work_group }, arguments)?;
-        }
-        self.steps.rotate_left(own);
-        Ok(())
-    }
-}
-
-/// Whether converting the inputs of `layer` first pays off: the kernels read them repeatedly, and
-/// no linked function reads a tensor in the same layout.
-pub(super) fn arranging_pays_off(layer: &Layer) -> bool {
-    let reads_again = match layer.operator.class() {
-        Class::Product(product) => product.rows > 1 || !product.trained,
-        Class::Convolution(_) | Class::Depthwise(_) | Class::Pool(_) => true,
-        Class::Reduction(_)
-        | Class::Elementwise(_)
-        | Class::Movement(_)
-        | Class::Gather(_)
-        | Class::Recurrent(_)
-        | Class::Generic(_) => false,
-    };
-    reads_again && linked_operands(layer) == 0
 }

@@ -125,17 +125,6 @@ impl<T: Element> Step<T> {
         Ok(Self { kernel, arguments })
     }
 
-    /// Redirects reads of the layer's inputs to the intermediate tensors from index `first` on.
-    pub(super) fn read_inner(&mut self, first: usize) {
-        for argument in &mut self.arguments {
-            if let Argument::Tensor(name) | Argument::Extent(name) = argument
-                && let TensorName::Input(input) = *name
-            {
-                *name = TensorName::Inner(first + input);
-            }
-        }
-    }
-
     /// Sets every argument; each tensor is passed with the extent given with it.
     pub(super) fn bind(
         &self,
