@@ -15,7 +15,7 @@ mod launches;
 mod layers;
 mod meter;
 mod power;
-mod sequences;
+pub(crate) mod sequences;
 mod statistics;
 mod streams;
 mod synchronisation;

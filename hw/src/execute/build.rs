@@ -190,6 +190,7 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
             uses(index, ProcessorKind::Cpu) || reshapes(stage) || sharing.is_some() && !is_read;
         for (&read, shape) in reads[index].iter().zip(read_shapes(&stage.layer)) {
             let found = stages.get(read).map_or(shape, |producer| producer.layer.operator.output());
+            reads_plain[index] |= stages.get(read).is_some_and(reshapes);
             is_plain[read] |= read < stages.len() && uses(index, ProcessorKind::Cpu);
             reads_plain[index] |=
                 found != shape && found != Shape::image(1, 1, shape.channels) || !fits(found);

@@ -7,10 +7,12 @@ mod chains;
 mod random;
 mod streams;
 
+use coexec_sim::workload::{GraphBuilder, Shape, fuse};
 use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 use super::program::Program;
 use super::*;
+use crate::probe::sequences::attention;
 use crate::sync::Mechanism;
 use crate::tests::DeviceLock;
 
@@ -189,6 +191,27 @@ fn without_shared_memory_results_are_copied_and_right() {
     for numbers in [[2; 7], [1, 0, 2, 1, 0, 1, 2], [1; 7]] {
         check(&mut machine, &arranging, &numbers[..stages.len()], Modelled::SvmPolling, Clock::Host);
     }
+}
+
+#[test]
+fn products_of_activations_are_right_in_every_memory() {
+    let Some((_lock, mut machine)) = machine() else { return };
+    let mut net = GraphBuilder::new("a test", DataType::F32);
+    let input = net.input(Shape::tokens(9, 128));
+    let read = net.linear(input, 128);
+    attention(&mut net, read);
+    let stages = fuse(&net.build().unwrap());
+    let profile = Profile::load("h200").unwrap();
+    let both: Vec<usize> = (0..stages.len()).collect();
+    for numbers in [both, vec![1; stages.len()]] {
+        let plan = Plan::new(Modelled::SvmPolling, placements(&stages, &profile, &numbers));
+        for memory in [Home::Shared, Home::Mapped, Home::Device] {
+            assume(&mut machine, Modelled::SvmPolling, Mechanism::EventPolling, memory);
+            check_plan(&mut machine, (&stages, &profile), &plan, Clock::Host);
+        }
+    }
+    let plan = Plan::new(Modelled::SvmPolling, vec![Placement::GPU; stages.len()]);
+    check_plan(&mut machine, (&stages, &profile), &plan, Clock::Device);
 }
 
 #[test]
