@@ -1,13 +1,15 @@
-//! Small networks under the plan that a search finds for each, measured in turn with both
-//! processors alone.
+//! Networks under the plan that a search finds for each, measured in turn with both processors alone.
 //!
-//! Responsible for: which networks, the gap between their launches, what cold caches cost inside
+//! Responsible for: which networks, what launches take between others, what cold caches cost inside
 //! them, and the error of each prediction. Not for: what that means for an answer (`coexec_sim::simulate::Errors`). Invariants:
 //! the networks are drawn from a seed, and none is a known network; each is predicted by a fit to
 //! the others.
 
 use coexec_fit::calibrate::cpu::{InNetwork, cold_caches};
+use coexec_fit::calibrate::host::fit_around;
+use coexec_fit::measure::GpuNetwork;
 use coexec_fit::validate::cut::calibrated_us;
+use coexec_fit::validate::host::predict;
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
@@ -17,7 +19,7 @@ use coexec_sim::workload::{
     Transpose, Window, fuse,
 };
 use coexec_sim::{
-    Cpu, Library, Measure, Picos, Placement, ProcessorKind, Profile, Quantity, Simulator, Stage,
+    CoreSet, Cpu, Gpu, Library, Measure, Picos, Placement, ProcessorKind, Profile, Simulator, Stage,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -28,12 +30,15 @@ use super::layers::{HEAD, pick};
 use super::{Bench, ProbeError, Result, co_execution};
 use crate::execute::Machine;
 
-/// Networks that are shared, quick and full.
+/// Networks, quick and full: half of them long enough, the others with a plan that uses both processors.
 const NETWORKS: [usize; 2] = [4, 12];
+/// Shortest time on the GPU, as predicted, of a network that shows what networks take there. Of shorter
+/// ones, which data centres' GPUs compute in less time than a driver takes to enqueue them, no user asks.
+const MIN_GPU_US: f64 = 500.0;
 /// Repetitions of each way to compute one, quick and full.
 const REPETITIONS: [u32; 2] = [7, 15];
-/// Draws per wanted network: for some, the best plan is one processor alone, and some are too large.
-const DRAWS: usize = 5;
+/// Draws per wanted network: for some, the best plan is one processor alone, and some are too large or small.
+const DRAWS: usize = 10;
 /// Most multiply-accumulates of a network, as many as ResNet-50 has.
 const MAX_MACS: u64 = 4_000_000_000;
 /// Networks needed to estimate what only networks show, as a single one may be disturbed.
@@ -44,6 +49,8 @@ pub(super) const TIME_PART: f64 = 0.2;
 /// A measured network, with the times of its plan, the CPU alone and the GPU alone.
 pub(super) struct Timed {
     network: Shared,
+    /// Whether it takes the GPU long enough to show what networks take.
+    is_long: bool,
     shared_us: f64,
     cpu_us: f64,
     gpu_us: f64,
@@ -51,51 +58,73 @@ pub(super) struct Timed {
     operators_us: Vec<Option<f64>>,
 }
 
-/// Measures networks for which the best plan under `profile` uses both processors.
+/// Measures networks that take the GPU long enough, and others for which the best plan under `profile` uses both
+/// processors.
 pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Timed>> {
     let full = usize::from(!bench.options.quick);
     let strategy = Strategy::Optimal;
     let options = SearchOptions { strategy, effort: Effort::Quick, ..SearchOptions::on(profile) };
     let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed);
-    let wanted = NETWORKS[full];
-    let drawn = (0..DRAWS * wanted).map(|number| {
+    let mut drawn = (0..DRAWS * NETWORKS[full]).map(|number| {
         let graph = if number % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
         let graph = graph.map_err(|error| ProbeError::Layer(error.to_string()))?;
-        let fits = graph.macs() <= MAX_MACS;
         let name = format!("network {number} of the probe");
-        Ok(fits.then(|| shared(profile, name, fuse(&graph), &options)).flatten())
+        Ok(Some((name, graph)).filter(|(_, graph)| graph.macs() <= MAX_MACS))
     });
-    let (kept, extent) = (("shared networks", TIME_PART), (wanted, REPETITIONS[full]));
-    let timed = co_execution::measure((bench, machine, profile), kept, extent, drawn)?;
+    let half = (NETWORKS[full] / 2, REPETITIONS[full]);
+    let mut timed = Vec::new();
+    for is_long in [true, false] {
+        let candidates = drawn.by_ref().map(|network: Result<Option<(String, Graph)>>| {
+            let planned = network?.and_then(|(name, graph)| planned(profile, name, fuse(&graph), &options));
+            let is_wanted = |network: &Shared| {
+                if is_long { gpu_us(profile, network) >= MIN_GPU_US } else { shares(network) }
+            };
+            Ok(planned.filter(is_wanted))
+        });
+        let kept = (if is_long { "networks" } else { "shared networks" }, TIME_PART / 2.0);
+        timed.extend(co_execution::measure((bench, machine, profile), kept, half, candidates)?);
+    }
     let of = |(network, measured): (Shared, Ways)| {
         let mut operators = vec![Vec::new(); network.stages.len()];
         measured[2].on_cores_us.iter().for_each(|&(stage, time_us)| operators[stage].push(time_us));
         let operators_us = operators.iter().map(|times| median(times)).collect();
         let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
-        Some(Timed { network, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu?, operators_us })
+        let is_long = gpu_us(profile, &network) >= MIN_GPU_US;
+        Some(Timed { network, is_long, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu?, operators_us })
     };
     Ok(timed.into_iter().filter_map(of).collect())
 }
 
-/// The network under the plan that a search finds, if CPU and GPU share it.
-fn shared(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Shared> {
+/// The network under the plan that a search finds.
+fn planned(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Shared> {
     let plan = explore(&mut simulator(profile), &stages, options).ok()?.plan;
-    let cores = plan.placements.iter().find_map(Placement::cores)?;
-    let uses_gpu = plan.placements.iter().any(|placement| placement.uses(ProcessorKind::Gpu));
-    uses_gpu.then_some(Shared { name, stages, plan, cores })
+    let largest = options.core_sets.iter().copied().max_by_key(CoreSet::threads);
+    let cores = plan.placements.iter().find_map(Placement::cores).or(largest)?;
+    Some(Shared { name, stages, plan, cores })
+}
+
+/// Whether CPU and GPU share the network.
+fn shares(network: &Shared) -> bool {
+    let uses = |kind| network.plan.placements.iter().any(|placement| placement.uses(kind));
+    uses(ProcessorKind::Cpu) && uses(ProcessorKind::Gpu)
+}
+
+/// Predicted time on the GPU alone, in microseconds; infinite without a prediction.
+fn gpu_us(profile: &Profile, network: &Shared) -> f64 {
+    let alone = network.on_one_processor(Placement::GPU);
+    simulator(profile).latency(&network.stages, &alone).map_or(f64::INFINITY, Picos::as_micros)
 }
 
 fn simulator(profile: &Profile) -> Simulator<'_> {
     Simulator::new(profile, Library::default_for(&profile.cpu)).measuring(Measure::Inference)
 }
 
-/// Sets in `profile` what only networks show: the gap between launches on the GPU, which is longer
-/// between different kernels that access memory than between empty ones, and what operators on cores
-/// cost with cold caches. Returns the held-out error of each network, predicted from the others: each
+/// Sets in `profile` what only networks show: what launches on the GPU take between others, and what operators
+/// on cores cost with cold caches. Returns the held-out error of each network, predicted from the others: each
 /// processor alone, and the plan given their times.
 pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<Point> {
-    let all: Vec<(&Timed, Option<f64>)> =
-        timed.iter().map(|network| (network, network.gap_us(profile))).collect();
+    let all: Vec<(&Timed, Option<GpuNetwork>)> =
+        timed.iter().map(|network| (network, network.on_gpu(profile))).collect();
     let held_out = (0..all.len()).flat_map(|index| {
         let others = [&all[..index], &all[index + 1..]].concat();
         all[index].0.points(&fitted(profile, &others, source))
@@ -105,9 +134,9 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
     points
 }
 
-/// The profile with the values that `networks` show, each with its gap, unless there are too few or a
-/// value is invalid in a profile, as it may be on a disturbed machine.
-fn fitted(profile: &Profile, networks: &[(&Timed, Option<f64>)], source: &str) -> Profile {
+/// The profile with the values that `networks` show, unless there are too few or a value is invalid in a
+/// profile, as it may be on a disturbed machine.
+fn fitted(profile: &Profile, networks: &[(&Timed, Option<GpuNetwork>)], source: &str) -> Profile {
     if networks.len() < MIN_NETWORKS {
         return profile.clone();
     }
@@ -117,19 +146,19 @@ fn fitted(profile: &Profile, networks: &[(&Timed, Option<f64>)], source: &str) -
     let cold_caches = cold_caches(&profile.cpu, &operators, &what);
     let cold = Profile { cpu: Cpu { cold_caches, ..profile.cpu.clone() }, ..profile.clone() };
     let cold = checked(cold).unwrap_or_else(|_| profile.clone());
-    let gaps: Vec<f64> = networks.iter().filter_map(|(_, gap)| *gap).collect();
-    let gap = super::Measured::of(&gaps, "networks").ok().filter(|_| gaps.len() >= MIN_NETWORKS);
-    let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
-    let with = gap.and_then(|gap| checked(with_gap(&cold, gap)).ok());
+    let on_gpu: Vec<GpuNetwork> = networks.iter().filter_map(|(_, on_gpu)| on_gpu.clone()).collect();
+    let what = format!("{source}: {} networks", on_gpu.len());
+    let with_host = |gpu: &Gpu| {
+        let mut stamped = gpu.clone();
+        if let Some(host) = &mut stamped.host {
+            // The gap was measured by time stamps, which lengthen it.
+            host.gap_us.ci95 = None;
+        }
+        let host = fit_around(&stamped, &on_gpu, &what);
+        checked(Profile { gpu: Some(Gpu { host, ..gpu.clone() }), ..cold.clone() }).ok()
+    };
+    let with = cold.gpu.as_ref().filter(|_| on_gpu.len() >= MIN_NETWORKS).and_then(with_host);
     with.unwrap_or(cold)
-}
-
-fn with_gap(profile: &Profile, gap_us: Quantity) -> Profile {
-    let mut with = profile.clone();
-    if let Some(host) = with.gpu.as_mut().and_then(|gpu| gpu.host.as_mut()) {
-        host.gap_us = gap_us;
-    }
-    with
 }
 
 impl Timed {
@@ -141,16 +170,21 @@ impl Timed {
         })
     }
 
-    /// The gap between launches on the GPU, in microseconds, at which the prediction equals the
-    /// measured time.
-    fn gap_us(&self, profile: &Profile) -> Option<f64> {
-        let plan = self.network.on_one_processor(Placement::GPU);
-        let takes = |gap_us| {
-            let profile = with_gap(profile, Quantity::plain(gap_us));
-            simulator(&profile).latency(&self.network.stages, &plan).ok().map(Picos::as_micros)
+    /// The network on the GPU alone, without the time of copies to and from a GPU with its own memory; `None`
+    /// if it is too short.
+    fn on_gpu(&self, profile: &Profile) -> Option<GpuNetwork> {
+        let (gpu, plan) =
+            (profile.gpu.as_ref().filter(|_| self.is_long)?, self.network.on_one_processor(Placement::GPU));
+        let mut network = GpuNetwork {
+            network: self.network.name.clone(),
+            what: self.network.stages.iter().map(|stage| stage.layer.clone()).collect(),
+            measured_us: self.gpu_us,
+            deviation_us: None,
+            line: 0,
         };
-        let [without, of_one] = [takes(0.0)?, takes(1.0)?];
-        (of_one > without).then(|| (self.gpu_us - without) / (of_one - without))
+        let whole_us = simulator(profile).latency(&self.network.stages, &plan).ok()?.as_micros();
+        network.measured_us -= whole_us - predict(&network, gpu).ok()?;
+        (network.measured_us > 0.0).then_some(network)
     }
 
     fn points(&self, profile: &Profile) -> Vec<Point> {
@@ -174,15 +208,15 @@ impl Timed {
             })
         };
         let points = [
-            point("cpu/end_to_end/float".into(), self.cpu_us, predicted[0]),
-            point("gpu/end_to_end/float".into(), self.gpu_us, predicted[1]),
-            point(ErrorGroup::Plans, self.shared_us, given),
+            point("cpu/end_to_end/float".into(), self.cpu_us, predicted[0].filter(|_| self.is_long)),
+            point("gpu/end_to_end/float".into(), self.gpu_us, predicted[1].filter(|_| self.is_long)),
+            point(ErrorGroup::Plans, self.shared_us, given.filter(|_| shares(&self.network))),
         ];
         points.into_iter().flatten().collect()
     }
 }
 
-/// Convolutional networks for images, with residual blocks.
+/// Convolutional networks for images, with residual blocks and parallel branches.
 fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     let mut net = GraphBuilder::new("of images", DataType::F32);
     let side = pick([28, 56, 112], random);
@@ -194,22 +228,39 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
         let shrinks = height > 7 && pick([true, false, false], random);
         let (stride, outputs) = if shrinks { (2, (2 * channels).min(1_024)) } else { (1, channels) };
         let window = Window::same(3).stride(stride);
-        let block = if pick([true, false], random) {
-            let first = net.conv_norm(last, outputs, window);
-            let first = net.activate(first, function);
-            net.conv_norm(first, outputs, Window::same(3))
-        } else {
-            let wide = net.conv_norm(last, pick([2, 4, 6], random) * channels, Window::same(1));
-            let wide = net.activate(wide, function);
-            let wide = net.depthwise_norm(wide, window);
-            let wide = net.activate(wide, function);
-            net.conv_norm(wide, outputs, Window::same(1))
+        let block = match pick([0, 1, 2], random) {
+            0 => {
+                let first = net.conv_norm(last, outputs, window);
+                let first = net.activate(first, function);
+                net.conv_norm(first, outputs, Window::same(3))
+            }
+            1 => {
+                let wide = net.conv_norm(last, pick([2, 4, 6], random) * channels, Window::same(1));
+                let wide = net.activate(wide, function);
+                let wide = net.depthwise_norm(wide, window);
+                let wide = net.activate(wide, function);
+                net.conv_norm(wide, outputs, Window::same(1))
+            }
+            _ => {
+                let branches = [1, 3, 3, 5].map(|side| {
+                    let first = net.conv_norm(last, outputs / 2, Window::same(1));
+                    let first = net.activate(first, function);
+                    let branch = net.conv_norm(first, outputs / 4, window_of(side, window));
+                    net.activate(branch, function)
+                });
+                net.concat(&branches)
+            }
         };
         last = if shrinks { net.activate(block, function) } else { net.add(block, last) };
     }
     let pooled = net.mean(last);
     net.linear(pooled, 1_000);
     net.build()
+}
+
+/// A window of `side` with the stride of `window`.
+fn window_of(side: u32, window: Window) -> Window {
+    Window { stride: window.stride, ..Window::same(side) }
 }
 
 /// Transformer blocks, with attention or without, and a mixer of features.
