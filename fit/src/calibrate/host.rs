@@ -75,16 +75,7 @@ pub struct HostFit {
 /// network can be used.
 pub fn fit(gpu: &Gpu, networks: &[GpuNetwork], options: &Options<'_>) -> Option<HostFit> {
     let (evidence, left_out) = evidence(gpu, networks);
-    let measured = of_these_runs(gpu, &evidence, options);
-    (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, measured, &evidence, options.source) })
-}
-
-/// As [`fit`], close to those values of the host path of `gpu` that have intervals, which were measured on this
-/// device. The path as it is, where no network can be used.
-pub fn fit_around(gpu: &Gpu, networks: &[GpuNetwork], source: &str) -> Option<HostPath> {
-    let (evidence, _) = evidence(gpu, networks);
-    let measured = gpu.host.as_ref().filter(|_| !evidence.is_empty());
-    measured.map(|host| solve(gpu, Some(host), &evidence, source).host).or_else(|| gpu.host.clone())
+    (!evidence.is_empty()).then(|| HostFit { left_out, ..solve(gpu, &evidence, options) })
 }
 
 /// Predictions of networks that neither the kernel fit nor the host fit has seen.
@@ -107,8 +98,7 @@ pub fn held_out(folds: &[Fold], networks: &[GpuNetwork], options: &Options<'_>) 
         if evidence.is_empty() {
             return Vec::new();
         }
-        let measured = of_these_runs(&fold.gpu, &evidence, options);
-        let host = solve(&fold.gpu, measured, &evidence, options.source).host;
+        let host = solve(&fold.gpu, &evidence, options).host;
         let gpu = Gpu { host: Some(host), ..fold.gpu.clone() };
         let predictor = Predictor::new(&gpu, seen);
         let members = networks.iter().enumerate().filter(|(_, network)| is_held_out(network));
@@ -171,11 +161,9 @@ fn centre(base: Option<&HostPath>) -> ([f64; PRIORS.len()], f64) {
     (centre, if inference > 0.0 { host.submit_us.value / inference } else { HALF })
 }
 
-/// The host path of `gpu` if it was measured and predicts these runs well enough to be of their device.
-fn of_these_runs<'g>(gpu: &'g Gpu, evidence: &[Evidence], options: &Options<'_>) -> Option<&'g HostPath> {
-    let measured =
-        gpu.host.as_ref().filter(|host| host.kernel_factor.ci95.is_some() && !options.from_scratch);
-    measured.filter(|host| {
+/// Whether the base has a measured host path that predicts these runs well enough to be of their device.
+fn is_of_base(base: Option<&HostPath>, evidence: &[Evidence]) -> bool {
+    base.filter(|host| host.kernel_factor.ci95.is_some()).is_some_and(|host| {
         let pair = |&(launches, log_us): &Evidence| (inference_us(&values(host), launches), log_us.exp());
         mean_error(&evidence.iter().map(pair).collect::<Vec<_>>()) <= SAME_DEVICE_ERROR
     })
@@ -192,9 +180,11 @@ fn deviations(host: &HostPath) -> [f64; PRIORS.len()] {
     })
 }
 
-/// Fits the parameters to at least one network; close to those of `measured`, the path of this device.
-fn solve(gpu: &Gpu, measured: Option<&HostPath>, evidence: &[Evidence], source: &str) -> HostFit {
+/// Fits the parameters to at least one network.
+fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
     let (centre, before) = centre(gpu.host.as_ref());
+    let is_of_base = !options.from_scratch && is_of_base(gpu.host.as_ref(), evidence);
+    let measured = gpu.host.as_ref().filter(|_| is_of_base);
     let deviations = measured.map_or(PRIORS.map(|prior| prior.deviation), deviations);
     let solution = minimise(vec![0.0; PRIORS.len()], Stop::default(), |coordinates| {
         let values = std::array::from_fn(|index| {
@@ -212,16 +202,16 @@ fn solve(gpu: &Gpu, measured: Option<&HostPath>, evidence: &[Evidence], source: 
         Fitted::of(key, centre[index], known).within(*range)
     };
     let parameters: Vec<Fitted> = PRIORS.iter().enumerate().map(fitted).collect();
-    let quantity = |index: usize, part: f64| parameters[index].quantity(source, part);
+    let quantity = |index: usize, part: f64| parameters[index].quantity(options.source, part);
     let host = HostPath {
-        source: source.to_owned(),
+        source: options.source.to_owned(),
         submit_us: quantity(0, before),
         read_back_us: quantity(0, 1.0 - before),
         kernel_factor: quantity(1, 1.0),
         gap_us: quantity(2, 1.0),
         traffic_us_per_byte: quantity(3, 1.0),
     };
-    HostFit { host, parameters, is_of_base: measured.is_some(), left_out: Vec::new() }
+    HostFit { host, parameters, is_of_base, left_out: Vec::new() }
 }
 
 /// The equation of [`HostPath`] for values in the order of [`PRIORS`].

@@ -1,15 +1,14 @@
 //! Networks under the plan that a search finds for each, measured in turn with both processors alone.
 //!
-//! Responsible for: which networks, what launches take between others, what cold caches cost inside
+//! Responsible for: which networks, the gap between their launches, what cold caches cost inside
 //! them, and the error of each prediction. Not for: what that means for an answer (`coexec_sim::simulate::Errors`). Invariants:
 //! the networks are drawn from a seed, and none is a known network; each is predicted by a fit to
 //! the others.
 
+use std::ops::RangeInclusive;
+
 use coexec_fit::calibrate::cpu::{InNetwork, cold_caches};
-use coexec_fit::calibrate::host::fit_around;
-use coexec_fit::measure::GpuNetwork;
 use coexec_fit::validate::cut::calibrated_us;
-use coexec_fit::validate::host::predict;
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
@@ -19,7 +18,7 @@ use coexec_sim::workload::{
     Transpose, Window, fuse,
 };
 use coexec_sim::{
-    CoreSet, Cpu, Gpu, Library, Measure, Picos, Placement, ProcessorKind, Profile, Simulator, Stage,
+    CoreSet, Cpu, Library, Measure, Picos, Placement, ProcessorKind, Profile, Quantity, Simulator, Stage,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -39,8 +38,8 @@ const MIN_GPU_US: f64 = 500.0;
 const REPETITIONS: [u32; 2] = [7, 15];
 /// Draws per wanted network: for some, the best plan is one processor alone, and some are too large or small.
 const DRAWS: usize = 10;
-/// Most multiply-accumulates of a network, as many as ResNet-50 has.
-const MAX_MACS: u64 = 4_000_000_000;
+/// Multiply-accumulates of a network: at least as many as MobileNet v3 small has, at most as many as ResNet-50.
+const MACS: RangeInclusive<u64> = 50_000_000..=4_000_000_000;
 /// Networks needed to estimate what only networks show, as a single one may be disturbed.
 const MIN_NETWORKS: usize = 3;
 /// Fraction of the probe's time reserved for networks, which follow the fits.
@@ -69,7 +68,7 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
         let graph = if number % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
         let graph = graph.map_err(|error| ProbeError::Layer(error.to_string()))?;
         let name = format!("network {number} of the probe");
-        Ok(Some((name, graph)).filter(|(_, graph)| graph.macs() <= MAX_MACS))
+        Ok(Some((name, graph)).filter(|(_, graph)| MACS.contains(&graph.macs())))
     });
     let half = (NETWORKS[full] / 2, REPETITIONS[full]);
     let mut timed = Vec::new();
@@ -119,12 +118,13 @@ fn simulator(profile: &Profile) -> Simulator<'_> {
     Simulator::new(profile, Library::default_for(&profile.cpu)).measuring(Measure::Inference)
 }
 
-/// Sets in `profile` what only networks show: what launches on the GPU take between others, and what operators
-/// on cores cost with cold caches. Returns the held-out error of each network, predicted from the others: each
-/// processor alone, and the plan given their times.
+/// Sets in `profile` what only networks show: the gap between launches on the GPU, which differs from that
+/// between empty kernels with time stamps, and what operators on cores cost with cold caches. Returns the
+/// held-out error of each network, predicted from the others: each processor alone, and the plan given their
+/// times.
 pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<Point> {
-    let all: Vec<(&Timed, Option<GpuNetwork>)> =
-        timed.iter().map(|network| (network, network.on_gpu(profile))).collect();
+    let all: Vec<(&Timed, Option<f64>)> =
+        timed.iter().map(|network| (network, network.gap_us(profile))).collect();
     let held_out = (0..all.len()).flat_map(|index| {
         let others = [&all[..index], &all[index + 1..]].concat();
         all[index].0.points(&fitted(profile, &others, source))
@@ -134,9 +134,9 @@ pub(super) fn fit(profile: &mut Profile, timed: &[Timed], source: &str) -> Vec<P
     points
 }
 
-/// The profile with the values that `networks` show, unless there are too few or a value is invalid in a
-/// profile, as it may be on a disturbed machine.
-fn fitted(profile: &Profile, networks: &[(&Timed, Option<GpuNetwork>)], source: &str) -> Profile {
+/// The profile with the values that `networks` show, each with its gap, unless there are too few or a
+/// value is invalid in a profile, as it may be on a disturbed machine.
+fn fitted(profile: &Profile, networks: &[(&Timed, Option<f64>)], source: &str) -> Profile {
     if networks.len() < MIN_NETWORKS {
         return profile.clone();
     }
@@ -146,19 +146,19 @@ fn fitted(profile: &Profile, networks: &[(&Timed, Option<GpuNetwork>)], source: 
     let cold_caches = cold_caches(&profile.cpu, &operators, &what);
     let cold = Profile { cpu: Cpu { cold_caches, ..profile.cpu.clone() }, ..profile.clone() };
     let cold = checked(cold).unwrap_or_else(|_| profile.clone());
-    let on_gpu: Vec<GpuNetwork> = networks.iter().filter_map(|(_, on_gpu)| on_gpu.clone()).collect();
-    let what = format!("{source}: {} networks", on_gpu.len());
-    let with_host = |gpu: &Gpu| {
-        let mut stamped = gpu.clone();
-        if let Some(host) = &mut stamped.host {
-            // The gap was measured by time stamps, which lengthen it.
-            host.gap_us.ci95 = None;
-        }
-        let host = fit_around(&stamped, &on_gpu, &what);
-        checked(Profile { gpu: Some(Gpu { host, ..gpu.clone() }), ..cold.clone() }).ok()
-    };
-    let with = cold.gpu.as_ref().filter(|_| on_gpu.len() >= MIN_NETWORKS).and_then(with_host);
+    let gaps: Vec<f64> = networks.iter().filter_map(|(_, gap)| *gap).collect();
+    let gap = super::Measured::of(&gaps, "networks").ok().filter(|_| gaps.len() >= MIN_NETWORKS);
+    let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
+    let with = gap.and_then(|gap| checked(with_gap(&cold, gap)).ok());
     with.unwrap_or(cold)
+}
+
+fn with_gap(profile: &Profile, gap_us: Quantity) -> Profile {
+    let mut with = profile.clone();
+    if let Some(host) = with.gpu.as_mut().and_then(|gpu| gpu.host.as_mut()) {
+        host.gap_us = gap_us;
+    }
+    with
 }
 
 impl Timed {
@@ -170,21 +170,18 @@ impl Timed {
         })
     }
 
-    /// The network on the GPU alone, without the time of copies to and from a GPU with its own memory; `None`
-    /// if it is too short.
-    fn on_gpu(&self, profile: &Profile) -> Option<GpuNetwork> {
-        let (gpu, plan) =
-            (profile.gpu.as_ref().filter(|_| self.is_long)?, self.network.on_one_processor(Placement::GPU));
-        let mut network = GpuNetwork {
-            network: self.network.name.clone(),
-            what: self.network.stages.iter().map(|stage| stage.layer.clone()).collect(),
-            measured_us: self.gpu_us,
-            deviation_us: None,
-            line: 0,
+    /// The gap between launches on the GPU, in microseconds, at which the prediction equals the measured time;
+    /// none where even without gaps it is longer, as launches without time stamps take a little less. `None` if
+    /// the network is too short.
+    fn gap_us(&self, profile: &Profile) -> Option<f64> {
+        let plan = self.network.on_one_processor(Placement::GPU);
+        let takes = |gap_us| {
+            let profile = with_gap(profile, Quantity::plain(gap_us));
+            simulator(&profile).latency(&self.network.stages, &plan).ok().map(Picos::as_micros)
         };
-        let whole_us = simulator(profile).latency(&self.network.stages, &plan).ok()?.as_micros();
-        network.measured_us -= whole_us - predict(&network, gpu).ok()?;
-        (network.measured_us > 0.0).then_some(network)
+        let [without, of_one] = [takes(0.0)?, takes(1.0)?];
+        let gap_us = (self.gpu_us - without) / (of_one - without);
+        (self.is_long && of_one > without).then_some(gap_us.max(0.0))
     }
 
     fn points(&self, profile: &Profile) -> Vec<Point> {
@@ -325,7 +322,7 @@ mod tests {
         assert_eq!(drawn[2..4], draw(1));
         assert_ne!(draw(1), draw(2));
         assert!(drawn.iter().all(|network| network.macs() > 1_000_000));
-        let fits = drawn.iter().filter(|network| network.macs() <= MAX_MACS).count();
+        let fits = drawn.iter().filter(|network| MACS.contains(&network.macs())).count();
         assert!(fits >= drawn.len() / 2, "{fits}");
     }
 }
