@@ -100,9 +100,9 @@ mod tests {
     use crate::validate::score::score;
     use coexec_sim::workload::DataType;
 
-    /// Largest mean error of the times of plans without errors: 19.2 and 12.7 % were found.
+    /// Largest mean error of the times of plans without errors: 19.2 and 9.7 % were found.
     const MAX_MAPE_PERCENT: f64 = 21.0;
-    /// Least fraction of measured times within their 90 % intervals: 8 of 9 and all 8 were found.
+    /// Least fraction of measured times within their 90 % intervals: 8 of 9 and all 7 were found.
     const MIN_COVERAGE_PERCENT: f64 = 85.0;
 
     fn run(network: &str, session: &str, processor: ExecutedOn, measured_us: f64) -> Measurement {
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn networks_under_plans_are_predicted_on_machines_that_were_probed_just_before() {
         // The median of the draws counts how much longer the probe's own plans took than predicted.
-        let off_by = [check("xeon-pocl-plans", 9, 0), check("h200-plans", 8, 4)];
-        let stated = [13.0, 7.5];
+        let off_by = [check("xeon-pocl-plans", 9, 0), check("h200-plans", 7, 5)];
+        let stated = [13.0, 9.4];
         assert!(off_by.iter().zip(stated).all(|(found, stated)| (found - stated).abs() < 0.1), "{off_by:?}");
     }
 
