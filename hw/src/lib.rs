@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod execute;
 mod exit;
 pub mod fingerprint;
+mod lock;
 pub mod opencl;
 pub mod operands;
 pub mod probe;

@@ -1,6 +1,6 @@
 //! Test helpers for finding and locking a device.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::opencl::Device;
 
@@ -18,7 +18,7 @@ pub(crate) type DeviceLock = MutexGuard<'static, ()>;
 /// a process create contexts.
 pub(crate) fn lock_devices() -> DeviceLock {
     static DEVICES: Mutex<()> = Mutex::new(());
-    DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
+    crate::lock::lock(&DEVICES)
 }
 
 /// The `OpenCL` device to test on: the one named by `COEXEC_OPENCL`, else the default. Without a

@@ -13,13 +13,14 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use core_affinity::CoreId;
 use thiserror::Error;
 
+use crate::lock::lock;
 use waiting::Mailbox;
 pub(crate) use waiting::spin_until;
 
@@ -192,7 +193,7 @@ impl ThreadPool {
         }
         let own = panic::catch_unwind(AssertUnwindSafe(|| work(0)));
         self.shared.wait_for_workers();
-        let others = self.shared.panicked.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let others = lock(&self.shared.panicked).take();
         if let Some(payload) = own.err().or(others) {
             panic::resume_unwind(payload);
         }
@@ -284,10 +285,10 @@ impl Shared {
             // Worker 0 is the calling thread.
             let result = panic::catch_unwind(AssertUnwindSafe(|| work(index + 1)));
             if let Err(payload) = result {
-                *self.panicked.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+                *lock(&self.panicked) = Some(payload);
             }
             let is_last = self.pending.fetch_sub(1, Ordering::AcqRel) == 1;
-            if is_last && let Some(caller) = self.sleeping_caller().take() {
+            if is_last && let Some(caller) = lock(&self.sleeping_caller).take() {
                 caller.unpark();
             }
         }
@@ -300,14 +301,10 @@ impl Shared {
         }
         // If the last worker took this lock first, it has already finished; if it takes the lock
         // later, it finds this thread registered and wakes it.
-        *self.sleeping_caller() = Some(thread::current());
+        *lock(&self.sleeping_caller) = Some(thread::current());
         while !have_ended() {
             thread::park();
         }
-    }
-
-    fn sleeping_caller(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.sleeping_caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -350,7 +350,7 @@ fn accesses_of<T: Element>(operation: &Operation<T>) -> Accesses {
 }
 
 /// Shapes of an operator's inputs, as stored on the device if it computes a part.
-fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
+pub(super) fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
     let shapes = read_shapes(&operation.layer);
     let Some(gpu) = operation.gpu().next() else { return shapes };
     let stored = gpu.prepared.input_shapes();

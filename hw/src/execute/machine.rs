@@ -55,8 +55,8 @@ pub struct Machine {
     /// Cores that the device does not use, fastest first.
     pub(super) free: Vec<usize>,
     pools: Vec<Pool>,
-    /// The thread that fills the device's queue while the host computes, once there is one.
-    pub(super) dispatcher: Option<Dispatcher>,
+    /// Threads that fill the device's queue while the host computes.
+    pub(super) dispatchers: Vec<Dispatcher>,
     /// Whether threads can be pinned to cores.
     pub(super) pins: bool,
     /// The core that the calling thread was last pinned to.
@@ -107,7 +107,7 @@ impl Machine {
             runtime,
             free,
             pools: Vec::new(),
-            dispatcher: None,
+            dispatchers: Vec::new(),
             pins: true,
             caller: None,
             tried: Vec::new(),
@@ -183,18 +183,21 @@ impl Machine {
         Ok(Team { pool: self.pools.len() - 1, threads })
     }
 
-    /// Whether a thread can fill the device's queue while `teams` compute: on the slowest free core, if none of
-    /// them uses it.
-    pub(super) fn dispatches_beside(&mut self, teams: &[Team]) -> bool {
-        if self.dispatcher.is_none()
-            && let Some(&core) = self.free.last().filter(|_| self.pins)
-            && let Ok(threads) = ThreadPool::beside(core)
+    /// The index of a thread that can fill the device's queue while `teams` compute: on the slowest free core that
+    /// none of them uses. `None` if there is none, or threads cannot be pinned.
+    pub(super) fn dispatcher_beside(&mut self, teams: &[Team]) -> Option<usize> {
+        let used = teams.iter().flat_map(|team| &self.pools[team.pool].cores[..team.threads]);
+        let used: Vec<usize> = used.copied().collect();
+        let is_free = |core: &usize| !used.contains(core);
+        if let Some(index) =
+            self.dispatchers.iter().position(|dispatcher| dispatcher.core.as_ref().is_none_or(is_free))
         {
-            self.dispatcher = Some(Dispatcher { core: Some(core), threads });
+            return Some(index);
         }
-        let uses = |team: &Team, core| self.pools[team.pool].cores[..team.threads].contains(&core);
-        let is_free = |core| !teams.iter().any(|team| uses(team, core));
-        self.dispatcher.as_ref().is_some_and(|dispatcher| dispatcher.core.is_none_or(is_free))
+        let core = self.free.iter().copied().rfind(is_free).filter(|_| self.pins)?;
+        let threads = ThreadPool::beside(core).ok()?;
+        self.dispatchers.push(Dispatcher { core: Some(core), threads });
+        Some(self.dispatchers.len() - 1)
     }
 
     /// The pool of `team`, limited to the team's threads.

@@ -17,6 +17,7 @@ use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
 use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build};
 use crate::cpu::Element;
+use crate::lock::lock;
 use crate::opencl::prepared::Queued;
 use crate::opencl::{self, duration_to_picos, finish, stamping};
 use crate::operands::pieces;
@@ -75,8 +76,8 @@ pub(crate) struct Program<T: Element> {
     pub(super) actions: Actions,
     arrangements: Arrangements<T>,
     link: Option<Link>,
-    /// Whether a thread of its own fills the device's queue.
-    has_dispatcher: bool,
+    /// The thread of the machine that fills the device's queue, if not the host's.
+    dispatcher: Option<usize>,
     /// Mechanism and shared memory, if host and device both take part.
     pub(super) sharing: Option<(Mechanism, Home)>,
     clock: Clock,
@@ -129,7 +130,7 @@ impl<T: Element> Program<T> {
             arrangements: Arrangements::default(),
             schedule,
             link: None,
-            has_dispatcher: false,
+            dispatcher: None,
             sharing,
             clock: task.clock,
             seed: task.seed,
@@ -145,7 +146,7 @@ impl<T: Element> Program<T> {
         if program.link.is_some() && program.operations.len() > 1 && !program.maps() {
             let teams = program.operations.iter().filter_map(|operation| operation.cpu.as_ref());
             let teams: Vec<Team> = teams.map(|cpu| cpu.team).collect();
-            program.has_dispatcher = !teams.is_empty() && machine.dispatches_beside(&teams);
+            program.dispatcher = machine.dispatcher_beside(&teams).filter(|_| !teams.is_empty());
         }
         Ok(program)
     }
@@ -174,7 +175,7 @@ impl<T: Element> Program<T> {
                         .any(|&stage| self.joined[stage].is_some())
             }
             What::ReadBack => self.maps(),
-            // The queue is filled before the host starts.
+            // The queue is filled as far as possible at any time.
             What::Submit => false,
         }
     }
@@ -232,10 +233,11 @@ impl<T: Element> Program<T> {
     /// Runs all commands and returns when each was run.
     pub(super) fn run_commands(&mut self, machine: &mut Machine) -> Result<Progress> {
         let mut progress = Progress::default();
-        let mut dispatcher = if self.has_dispatcher { machine.dispatcher.take() } else { None };
-        let pool = dispatcher.as_mut().map(|dispatcher| &mut dispatcher.threads);
-        let done = self.perform(machine, pool, &mut progress).and_then(|()| self.end());
-        machine.dispatcher = dispatcher.or(machine.dispatcher.take());
+        let mut dispatchers = std::mem::take(&mut machine.dispatchers);
+        let dispatcher = self.dispatcher.and_then(|index| dispatchers.get_mut(index));
+        let threads = dispatcher.map(|dispatcher| &mut dispatcher.threads);
+        let done = self.perform(machine, threads, &mut progress).and_then(|()| self.end());
+        machine.dispatchers = dispatchers;
         if done.is_err() {
             self.abandon();
         }
@@ -343,7 +345,7 @@ impl<T: Element> Program<T> {
         let operation = &self.operations[stage];
         let (Some(cpu), Some(output)) = (&operation.cpu, output) else { return Ok(()) };
         let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);
-        let mut prepared = queue::lock(&cpu.prepared);
+        let mut prepared = lock(&cpu.prepared);
         // SAFETY: the device, if it takes part, writes another part, and nothing reads either before
         // both have ended.
         Ok(unsafe { prepared.run_shared(pool, &inputs, output, part) }?)

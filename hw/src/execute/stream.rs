@@ -84,7 +84,7 @@ pub(super) fn stream<T: Element>(
     let times = stamping(runtime.as_deref(), false, || {
         let times = run_in_flight(machine, &mut programs, (streaming.host_gap, all), task.limit);
         if times.is_err() {
-            programs.iter_mut().for_each(Program::abandon);
+            programs.iter().for_each(Program::abandon);
         }
         times
     })?;

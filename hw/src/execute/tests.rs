@@ -7,7 +7,7 @@ mod chains;
 mod random;
 mod streams;
 
-use coexec_sim::workload::{GraphBuilder, Shape, fuse};
+use coexec_sim::workload::{Dimension, GraphBuilder, MatMul, Shape, Transpose, fuse};
 use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 use super::program::Program;
@@ -199,11 +199,19 @@ fn products_of_activations_are_right_in_every_memory() {
     let mut net = GraphBuilder::new("a test", DataType::F32);
     let input = net.input(Shape::tokens(9, 128));
     let read = net.linear(input, 128);
-    attention(&mut net, read);
+    let summed = attention(&mut net, read);
+    // The product is the first to read the transposed heads, under its own shape, but not the last.
+    let heads = net.reshape(summed, Shape::image(9, 2, 64));
+    let order = [Dimension::Width, Dimension::Batch, Dimension::Height, Dimension::Channels];
+    let transpose = Transpose { input: net.shape(heads), images: 1, order };
+    let heads = net.operator("heads", transpose, &[heads]);
+    let keys = net.input(Shape { batch: 2, height: 1, width: 64, channels: 9 });
+    net.operator("scores", MatMul { images: 1, batch: 2, m: 9, k: 64, n: 9 }, &[heads, keys]);
+    net.softmax(heads);
     let stages = fuse(&net.build().unwrap());
     let profile = Profile::load("h200").unwrap();
-    let both: Vec<usize> = (0..stages.len()).collect();
-    for numbers in [both, vec![1; stages.len()]] {
+    let both = |first: usize| (first..first + stages.len()).collect::<Vec<_>>();
+    for numbers in [both(0), both(1), both(2), vec![1; stages.len()]] {
         let plan = Plan::new(Modelled::SvmPolling, placements(&stages, &profile, &numbers));
         for memory in [Home::Shared, Home::Mapped, Home::Device] {
             assume(&mut machine, Modelled::SvmPolling, Mechanism::EventPolling, memory);

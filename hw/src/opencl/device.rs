@@ -3,7 +3,7 @@
 mod select;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use opencl3::device::{
     CL_DEVICE_PARTITION_BY_COUNTS, CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, CL_DEVICE_SVM_ATOMICS,
@@ -100,7 +100,7 @@ pub fn devices() -> Result<Vec<Device>> {
     // The first query of PoCL 3.1 and its loader crashes, or finds nothing, if two threads make it
     // at once.
     static ENUMERATING: Mutex<()> = Mutex::new(());
-    let _enumerating = ENUMERATING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _enumerating = crate::lock::lock(&ENUMERATING);
     library::load()?;
     let platforms = match get_platforms() {
         Ok(platforms) if !platforms.is_empty() => platforms,

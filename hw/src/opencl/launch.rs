@@ -5,7 +5,7 @@
 //! to, so that this memory outlives every launch.
 
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use opencl3::event::Event;
 use opencl3::kernel::Kernel;
@@ -13,6 +13,7 @@ use opencl3::memory::{Buffer, ClMem};
 use opencl3::types::cl_mem;
 
 use super::{Naming, Result, Runtime, Signals, Source};
+use crate::lock::lock;
 
 /// Memory as a kernel argument.
 #[derive(Clone, Copy)]
@@ -32,7 +33,8 @@ impl<T> From<&Buffer<T>> for Handle {
 /// A kernel with its launch grid.
 pub(super) struct GridKernel {
     pub(super) name: &'static str,
-    /// Locked, since drivers do not expect two threads to set arguments of one kernel.
+    /// Locked for each call of the driver; that one thread at a time sets arguments and enqueues is its owner's
+    /// matter.
     kernel: Mutex<Kernel>,
     /// Threads along each axis, in whole groups, and the threads of a group.
     global: [usize; 3],
@@ -53,14 +55,9 @@ impl GridKernel {
         Ok(Self { name, kernel, global, local, announcement: None })
     }
 
-    fn kernel(&self) -> MutexGuard<'_, Kernel> {
-        // A panic elsewhere leaves the kernel valid.
-        self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Largest work-group that the kernel's register use allows, if the driver reports it.
     pub(super) fn max_group_threads(&self, runtime: &Runtime) -> Option<usize> {
-        self.kernel().get_work_group_size(runtime.device_id()).ok()
+        lock(&self.kernel).get_work_group_size(runtime.device_id()).ok()
     }
 
     /// Sets argument `index` to a number, or to a structure of numbers.
@@ -68,7 +65,7 @@ impl GridKernel {
         let (size, first) = (size_of_val(numbers), numbers.as_ptr().cast());
         // SAFETY: the numbers are plain data of that size, which the driver checks against the
         // kernel's parameter.
-        let set = unsafe { cl3::kernel::set_kernel_arg(self.kernel().get(), index, size, first) };
+        let set = unsafe { cl3::kernel::set_kernel_arg(lock(&self.kernel).get(), index, size, first) };
         set.naming("clSetKernelArg")
     }
 
@@ -79,7 +76,7 @@ impl GridKernel {
             Handle::Pointer(pointer) => {
                 // SAFETY: the pointer is shared memory of the kernel's context, which outlives the
                 // launches (this module's condition).
-                unsafe { self.kernel().set_arg_svm_pointer(index, pointer) }
+                unsafe { lock(&self.kernel).set_arg_svm_pointer(index, pointer) }
                     .naming("clSetKernelArgSVMPointer")
             }
         }
@@ -107,7 +104,7 @@ impl GridKernel {
 
     /// Enqueues a launch.
     pub(super) fn enqueue(&self, runtime: &Runtime) -> Result<Event> {
-        let kernel = self.kernel();
+        let kernel = lock(&self.kernel);
         // SAFETY: all arguments are set, to memory that outlives the launch; the kernels stay
         // within it for the grids they are given.
         let event = unsafe {

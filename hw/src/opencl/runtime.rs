@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use coexec_sim::workload::{DataType, Layout};
 use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
@@ -23,6 +23,7 @@ use opencl3::types::{CL_BLOCKING, cl_device_id};
 
 use super::{CHANNELS, Description, Device, Naming, OpenClError, Result, Source};
 use crate::cpu::Element;
+use crate::lock::lock;
 
 /// A device with a context, its in-order queues, and its built programs.
 pub struct Runtime {
@@ -55,10 +56,11 @@ impl Runtime {
         let queue = |properties| unsafe { CommandQueue::create(&context, device.id.id(), properties) };
         let queues = [queue(0), queue(CL_QUEUE_PROFILING_ENABLE)];
         let [without, with] = queues.map(|queue| queue.naming("clCreateCommandQueue"));
+        let queues = ManuallyDrop::new([without?, with?]);
         Ok(Arc::new(Self {
             device,
             context: ManuallyDrop::new(context),
-            queues: ManuallyDrop::new([without?, with?]),
+            queues,
             stamps: AtomicBool::new(true),
             programs: Mutex::default(),
             lost: AtomicBool::new(false),
@@ -96,11 +98,10 @@ impl Runtime {
 
     /// Sets whether commands enqueued from now on have time stamps.
     fn stamp(&self, stamps: bool) -> Result<()> {
-        if self.stamps.load(Ordering::Relaxed) != stamps && !self.is_lost() {
-            self.queue().finish().naming("clFinish")?;
-        }
+        let is_other = self.stamps.load(Ordering::Relaxed) != stamps;
+        let finished = if is_other && !self.is_lost() { self.queue().finish() } else { Ok(()) };
         self.stamps.store(stamps, Ordering::Relaxed);
-        Ok(())
+        finished.naming("clFinish")
     }
 
     /// Marks the device as lost: nothing waits for it again.
@@ -120,8 +121,7 @@ impl Runtime {
     }
 
     fn program(&self, source: &Source) -> Result<Arc<Program>> {
-        // A panic elsewhere leaves the map consistent.
-        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut programs = lock(&self.programs);
         if let Some(program) = programs.get(source) {
             return Ok(Arc::clone(program));
         }

@@ -14,7 +14,7 @@ use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
 use super::{
     GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, duration_to_picos,
-    finish, flush, map, poll, unmap, wait,
+    finish, flush, map, poll, stamping, unmap, wait,
 };
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
@@ -247,22 +247,25 @@ impl DeviceCopies {
         let shape = self.tensor.shape();
         let part = Region { channels: Span::new(0, channels.min(shape.channels)), ..Region::of(shape) };
         let first = self.host.as_ptr();
-        let started = Instant::now();
-        if to.contains(&Memory::Gpu) {
-            // SAFETY: the host's memory holds as many elements as the tensor. Only these copies
-            // access it, in the queue's order, in which it is also unmapped before its release,
-            // even if this function fails; the memory of a lost device is never released.
-            unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
-        }
-        let mut last = self.empty_kernel.enqueue()?;
-        if to.contains(&Memory::Host) {
-            // SAFETY: as above; nothing else reads it before this function has succeeded.
-            last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
-        }
-        flush(&self.runtime)?;
-        let queued = started.elapsed();
-        poll(&self.runtime, &last, "a copy", LIMIT)?;
-        Ok([started.elapsed(), queued].map(duration_to_picos))
+        // As in a run.
+        stamping(Some(&self.runtime), false, || {
+            let started = Instant::now();
+            if to.contains(&Memory::Gpu) {
+                // SAFETY: the host's memory holds as many elements as the tensor. Only these copies
+                // access it, and it is unmapped after them, even if this function fails; the memory of a
+                // lost device is never released.
+                unsafe { self.tensor.enqueue_copy(part, first, Memory::Gpu) }?;
+            }
+            let mut last = self.empty_kernel.enqueue()?;
+            if to.contains(&Memory::Host) {
+                // SAFETY: as above; nothing else reads it before this function has succeeded.
+                last = unsafe { self.tensor.enqueue_copy(part, first, Memory::Host) }?;
+            }
+            flush(&self.runtime)?;
+            let queued = started.elapsed();
+            poll(&self.runtime, &last, "a copy", LIMIT)?;
+            Ok([started.elapsed(), queued].map(duration_to_picos))
+        })
     }
 }
 

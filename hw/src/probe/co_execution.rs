@@ -27,19 +27,19 @@ const MAX_MACS: u64 = 500_000_000;
 /// Fraction of the probe's time reserved for cuts, which follow the fits.
 pub(super) const CUTS_PART: f64 = 0.1;
 
-/// A workload that both processors can share, and the plan that shares it.
-pub(super) struct Shared {
+/// A workload, and a plan that may share it between both processors.
+pub(super) struct Planned {
     pub(super) name: String,
     pub(super) stages: Vec<Stage>,
     pub(super) plan: Plan,
-    /// The cores of the plan.
+    /// The cores of the plan, or those that it could use.
     pub(super) cores: CoreSet,
 }
 
 /// Measurements of the plan, of the GPU alone and of the cores alone.
 pub(super) type Ways = [Measured; 3];
 
-impl Shared {
+impl Planned {
     /// The plan that places everything by `placement`.
     pub(super) fn on_one_processor(&self, placement: Placement) -> Plan {
         Plan::new(self.plan.synchronisation, vec![placement; self.plan.placements.len()])
@@ -60,15 +60,15 @@ impl Shared {
     }
 }
 
-/// Measures the first `wanted` of the `candidates` that are worth sharing, within the reserved
+/// Measures the first `wanted` of the `candidates` that are worth measuring, within the reserved
 /// fraction of the probe's time: the plan, the GPU alone and the cores alone, each with
 /// `repetitions`.
 pub(super) fn measure(
     (bench, machine, profile): (&Bench<'_>, &mut Machine, &Profile),
     (what, time_part): (&str, f64),
     (wanted, repetitions): (usize, u32),
-    mut candidates: impl Iterator<Item = Result<Option<Shared>>>,
-) -> Result<Vec<(Shared, Ways)>> {
+    mut candidates: impl Iterator<Item = Result<Option<Planned>>>,
+) -> Result<Vec<(Planned, Ways)>> {
     let budget = bench.reserved(time_part);
     let settings = Settings { repetitions, seed: bench.options.seed, deadline: None };
     let mut timed = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) 
 }
 
 /// A layer with its best cut, if that is worth trying.
-fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Shared> {
+fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Layer) -> Option<Planned> {
     let simulator = Simulator::new(profile, Library::default_for(&profile.cpu)).timed_by_host();
     let stage = Stage::single(name.to_owned(), layer.clone());
     let search = split_search(&simulator, &stage, options).ok()?;
@@ -117,7 +117,7 @@ fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Lay
     let cores = split.placement.cores().filter(|_| whole < all)?;
     let placement = Placement::cpu_and_gpu(Axis::Channels, cores, [whole, all - whole]);
     let plan = Plan::new(options.synchronisation, vec![placement]);
-    Some(Shared { name: name.to_owned(), stages: vec![stage], plan, cores })
+    Some(Planned { name: name.to_owned(), stages: vec![stage], plan, cores })
 }
 
 fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Measurement {

@@ -18,19 +18,20 @@ use coexec_sim::workload::{
     Transpose, Window, fuse,
 };
 use coexec_sim::{
-    CoreSet, Cpu, Library, Measure, Picos, Placement, ProcessorKind, Profile, Quantity, Simulator, Stage,
+    CoreSet, Cpu, Library, Measure, Mechanism, Picos, Placement, Plan, ProcessorKind, Profile, Quantity,
+    Simulator, Stage,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::assemble::checked;
-use super::co_execution::{Shared, Ways};
+use super::co_execution::{Planned, Ways};
 use super::layers::{HEAD, pick};
 use super::{Bench, ProbeError, Result, co_execution};
 use crate::execute::Machine;
 
-/// Networks, quick and full: half of them long enough, the others with a plan that uses both processors.
-const NETWORKS: [usize; 2] = [4, 12];
+/// Networks, quick and full: those that are long enough, and those with a plan that uses both processors.
+const NETWORKS: [[usize; 2]; 2] = [[4, 2], [6, 6]];
 /// Shortest time on the GPU, as predicted, of a network that shows what networks take there. Of shorter
 /// ones, which data centres' GPUs compute in less time than a driver takes to enqueue them, no user asks.
 const MIN_GPU_US: f64 = 500.0;
@@ -47,7 +48,7 @@ pub(super) const TIME_PART: f64 = 0.2;
 
 /// A measured network, with the times of its plan, the CPU alone and the GPU alone.
 pub(super) struct Timed {
-    network: Shared,
+    network: Planned,
     /// Whether it takes the GPU long enough to show what networks take.
     is_long: bool,
     shared_us: f64,
@@ -63,55 +64,53 @@ pub(super) fn measure(bench: &Bench<'_>, machine: &mut Machine, profile: &Profil
     let full = usize::from(!bench.options.quick);
     let strategy = Strategy::Optimal;
     let options = SearchOptions { strategy, effort: Effort::Quick, ..SearchOptions::on(profile) };
-    let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed);
-    let mut drawn = (0..DRAWS * NETWORKS[full]).map(|number| {
-        let graph = if number % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
-        let graph = graph.map_err(|error| ProbeError::Layer(error.to_string()))?;
-        let name = format!("network {number} of the probe");
-        Ok(Some((name, graph)).filter(|(_, graph)| MACS.contains(&graph.macs())))
-    });
-    let half = (NETWORKS[full] / 2, REPETITIONS[full]);
     let mut timed = Vec::new();
-    for is_long in [true, false] {
-        let candidates = drawn.by_ref().map(|network: Result<Option<(String, Graph)>>| {
-            let planned = network?.and_then(|(name, graph)| planned(profile, name, fuse(&graph), &options));
-            let is_wanted = |network: &Shared| {
-                if is_long { gpu_us(profile, network) >= MIN_GPU_US } else { shares(network) }
-            };
-            Ok(planned.filter(is_wanted))
+    for (number, wanted) in (0..).zip(NETWORKS[full]) {
+        let is_long = number == 0;
+        let mut random = ChaCha8Rng::seed_from_u64(bench.options.seed.wrapping_add(number));
+        let drawn = (0..DRAWS * wanted).map(|draw| {
+            let graph = if draw % 2 == 0 { image_network(&mut random) } else { token_network(&mut random) };
+            let graph = graph.map_err(|error| ProbeError::Layer(error.to_string()))?;
+            let stages = fuse(&graph);
+            let is_of_size =
+                MACS.contains(&graph.macs()) && (!is_long || gpu_us(profile, &stages) >= MIN_GPU_US);
+            let name = format!("network {draw} of the probe's {}", if is_long { "long" } else { "shared" });
+            let planned = is_of_size.then(|| planned(profile, name, stages, &options)).flatten();
+            Ok(planned.filter(|network| is_long || shares(network)))
         });
-        let kept = (if is_long { "networks" } else { "shared networks" }, TIME_PART / 2.0);
-        timed.extend(co_execution::measure((bench, machine, profile), kept, half, candidates)?);
+        let kept = (if is_long { "long networks" } else { "shared networks" }, TIME_PART / 2.0);
+        let extent = (wanted, REPETITIONS[full]);
+        timed.extend(co_execution::measure((bench, machine, profile), kept, extent, drawn)?);
     }
-    let of = |(network, measured): (Shared, Ways)| {
+    let of = |(network, measured): (Planned, Ways)| {
         let mut operators = vec![Vec::new(); network.stages.len()];
         measured[2].on_cores_us.iter().for_each(|&(stage, time_us)| operators[stage].push(time_us));
         let operators_us = operators.iter().map(|times| median(times)).collect();
         let [shared, gpu, cpu] = measured.map(|measured| median(&measured.wall_us));
-        let is_long = gpu_us(profile, &network) >= MIN_GPU_US;
+        let is_long = gpu_us(profile, &network.stages) >= MIN_GPU_US;
         Some(Timed { network, is_long, shared_us: shared?, cpu_us: cpu?, gpu_us: gpu?, operators_us })
     };
     Ok(timed.into_iter().filter_map(of).collect())
 }
 
 /// The network under the plan that a search finds.
-fn planned(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Shared> {
+fn planned(profile: &Profile, name: String, stages: Vec<Stage>, options: &SearchOptions) -> Option<Planned> {
     let plan = explore(&mut simulator(profile), &stages, options).ok()?.plan;
     let largest = options.core_sets.iter().copied().max_by_key(CoreSet::threads);
     let cores = plan.placements.iter().find_map(Placement::cores).or(largest)?;
-    Some(Shared { name, stages, plan, cores })
+    Some(Planned { name, stages, plan, cores })
 }
 
 /// Whether CPU and GPU share the network.
-fn shares(network: &Shared) -> bool {
+fn shares(network: &Planned) -> bool {
     let uses = |kind| network.plan.placements.iter().any(|placement| placement.uses(kind));
     uses(ProcessorKind::Cpu) && uses(ProcessorKind::Gpu)
 }
 
 /// Predicted time on the GPU alone, in microseconds; infinite without a prediction.
-fn gpu_us(profile: &Profile, network: &Shared) -> f64 {
-    let alone = network.on_one_processor(Placement::GPU);
-    simulator(profile).latency(&network.stages, &alone).map_or(f64::INFINITY, Picos::as_micros)
+fn gpu_us(profile: &Profile, stages: &[Stage]) -> f64 {
+    let alone = Plan::new(Mechanism::EventWait, vec![Placement::GPU; stages.len()]);
+    simulator(profile).latency(stages, &alone).map_or(f64::INFINITY, Picos::as_micros)
 }
 
 fn simulator(profile: &Profile) -> Simulator<'_> {
@@ -185,7 +184,7 @@ impl Timed {
     }
 
     fn points(&self, profile: &Profile) -> Vec<Point> {
-        let Shared { name, stages, plan, cores } = &self.network;
+        let Planned { name, stages, plan, cores } = &self.network;
         let mut simulator = simulator(profile);
         let mut takes = |placement| {
             simulator.latency(stages, &self.network.on_one_processor(placement)).ok().map(Picos::as_micros)
@@ -205,7 +204,7 @@ impl Timed {
             })
         };
         let points = [
-            point("cpu/end_to_end/float".into(), self.cpu_us, predicted[0].filter(|_| self.is_long)),
+            point("cpu/end_to_end/float".into(), self.cpu_us, predicted[0]),
             point("gpu/end_to_end/float".into(), self.gpu_us, predicted[1].filter(|_| self.is_long)),
             point(ErrorGroup::Plans, self.shared_us, given.filter(|_| shares(&self.network))),
         ];

@@ -5,13 +5,14 @@
 //! Invariants: every wait in this module has a limit (blocking driver calls without one are watched
 //! by `crate::execute` and [`super::measure_within`]); an aborted run leaves no side waiting.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use coexec_sim::Picos;
 
 use super::{Mechanism, median};
+use crate::lock::lock;
 use crate::opencl::events::Event;
 use crate::opencl::{
     Result, Runtime, Signals, UserEvent, duration_to_picos, finish, has_ended, hold, or_give_up, poll_until,
@@ -38,20 +39,15 @@ pub(crate) struct Link {
     /// Of this run, by announcement: the event of the command before it, if there is one; not set
     /// before it is enqueued, or where flags are polled.
     announcements: Vec<OnceLock<Option<Arc<Event>>>>,
-    signalled: Mutex<Signalled>,
+    /// Number of the host's signals in this run.
+    signalled: AtomicU32,
+    /// Of this run, by signal: the user event that holds the device's queue.
+    held: Mutex<Vec<Option<Arc<UserEvent>>>>,
     /// For each announcement, how long the host waited for it in the last run.
     waited: Mutex<Vec<Duration>>,
     /// Whether a side failed, so that the other must not wait for it.
     has_failed: AtomicBool,
     limit: Duration,
-}
-
-/// The host's signals of a run.
-struct Signalled {
-    /// Their number so far.
-    count: u32,
-    /// By signal: the user event that holds the device's queue.
-    held: Vec<Option<Arc<UserEvent>>>,
 }
 
 impl Link {
@@ -70,7 +66,8 @@ impl Link {
             announced_before: 0,
             signalled_before: 0,
             announcements: (0..announcements).map(|_| OnceLock::new()).collect(),
-            signalled: Mutex::new(Signalled { count: 0, held: (0..signals).map(|_| None).collect() }),
+            signalled: AtomicU32::new(0),
+            held: Mutex::new((0..signals).map(|_| None).collect()),
             waited: Mutex::new(vec![Duration::ZERO; announcements as usize]),
             has_failed: AtomicBool::new(false),
             limit,
@@ -93,22 +90,7 @@ impl Link {
 
     /// Number of the host's signals in this run.
     pub(crate) fn signalled(&self) -> u32 {
-        self.signals_of_run().count
-    }
-
-    fn signals_of_run(&self) -> MutexGuard<'_, Signalled> {
-        // A panic elsewhere leaves the signals valid.
-        self.signalled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn waited(&self) -> MutexGuard<'_, Vec<Duration>> {
-        // A panic elsewhere leaves the times valid.
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the other side's waits end, as this one has failed.
-    pub(crate) fn fail(&self) {
-        self.has_failed.store(true, Ordering::Release);
+        self.signalled.load(Ordering::Acquire)
     }
 
     /// Whether a side failed.
@@ -147,10 +129,11 @@ impl Link {
             return Ok(Some(signals.enqueue_hand_over(None, Some(self.signalled_before + signal))?));
         }
         let event = Arc::new(UserEvent::new(&self.runtime)?);
-        let mut signalled = self.signals_of_run();
-        if signal > signalled.count {
-            signalled.held[signal as usize - 1] = Some(Arc::clone(&event));
-            drop(signalled);
+        let mut held = lock(&self.held);
+        // The host signals before it looks for the event.
+        if signal > self.signalled() {
+            held[signal as usize - 1] = Some(Arc::clone(&event));
+            drop(held);
             hold(&self.runtime, &event)?;
         }
         Ok(None)
@@ -158,14 +141,13 @@ impl Link {
 
     /// Signals the device, which then continues.
     pub(crate) fn signal(&self, signal: u32) -> Result<()> {
-        let mut signalled = self.signals_of_run();
-        signalled.count = signal;
-        match (&self.signals, &signalled.held[signal as usize - 1]) {
-            (Some(signals), _) => signals.signal(self.signalled_before + signal),
-            (None, Some(event)) => event.complete()?,
-            (None, None) => {}
+        self.signalled.store(signal, Ordering::Release);
+        if let Some(signals) = &self.signals {
+            signals.signal(self.signalled_before + signal);
+            return Ok(());
         }
-        Ok(())
+        let held = lock(&self.held)[signal as usize - 1].take();
+        held.map_or(Ok(()), |event| event.complete())
     }
 
     /// Whether the device has made the announcement.
@@ -191,7 +173,7 @@ impl Link {
         let waiting = (started, self.limit, "its part of a run");
         let mut overslept = None;
         if self.mechanism == Mechanism::SleepThenPoll {
-            let sleep = whole_sleeps(self.waited()[index], STEP);
+            let sleep = whole_sleeps(lock(&self.waited)[index], STEP);
             if !sleep.is_zero() {
                 std::thread::sleep(sleep);
                 overslept = self.has_announced(announcement)?.then_some(sleep);
@@ -212,28 +194,29 @@ impl Link {
             }
         }
         // If the host overslept, the next sleep must be shorter.
-        self.waited()[index] = overslept.map_or_else(|| started.elapsed(), |sleep| sleep / 2);
+        lock(&self.waited)[index] = overslept.map_or_else(|| started.elapsed(), |sleep| sleep / 2);
         Ok(())
     }
 
     /// Finishes a successful run.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.announced_before += self.announcements.len() as u32;
-        let signalled = self.signalled.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.signalled_before += signalled.held.len() as u32;
-        signalled.count = 0;
-        signalled.held.fill_with(|| None);
+        let mut held = lock(&self.held);
+        self.signalled_before += held.len() as u32;
+        held.fill_with(|| None);
+        drop(held);
+        self.signalled.store(0, Ordering::Release);
         self.announcements.fill_with(OnceLock::new);
         self.signals.as_ref().map_or(Ok(()), |signals| signals.check(self.announced_before))
     }
 
-    /// Releases the device after a failed run; the link is not used afterwards.
-    pub(crate) fn abandon(&mut self) {
+    /// Releases the device after a failed run, and ends the waits of both sides; the link is not used afterwards.
+    pub(crate) fn abandon(&self) {
+        self.has_failed.store(true, Ordering::Release);
         if let Some(signals) = &self.signals {
             signals.release();
         }
-        let signalled = self.signalled.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for event in signalled.held.iter_mut().filter_map(Option::take) {
+        for event in lock(&self.held).iter_mut().filter_map(Option::take) {
             // The device may be lost, in which case nothing waits for it.
             let _ = event.complete();
         }

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use coexec_sim::Processor;
 use coexec_sim::schedule::{Memory, Tensor, What};
+use coexec_sim::workload::Shape;
 
 use crate::cpu::Element;
+use crate::execute::build::shapes_read;
 use crate::execute::{Control, Place, Program, Result, Side};
 use crate::opencl::prepared::arrangement::Arrangement;
 use crate::opencl::{self, OpenClError};
@@ -57,10 +59,13 @@ impl<T: Element> Program<T> {
                     reason: "one of its tensors is not on the device".to_owned(),
                 })
             };
-            let read = |&read: &usize| Ok((read, tensor(self.place(Some(stage), read, Side::Device))?));
-            let inputs = operation.reads.iter().map(read).collect::<Result<Vec<_>>>()?;
+            let shapes = shapes_read(operation);
+            let read = |(&read, shape): (&usize, Shape)| {
+                Ok((read, shape, tensor(self.place(Some(stage), read, Side::Device))?))
+            };
+            let inputs = operation.reads.iter().zip(shapes).map(read).collect::<Result<Vec<_>>>()?;
             let output = tensor(&self.places[stage])?;
-            let arranged = |(read, memory)| self.arranged(stage, read, memory);
+            let arranged = |(read, shape, memory)| self.arranged(stage, (read, shape), memory);
             let inputs = inputs.into_iter().map(arranged).collect::<Result<Vec<_>>>()?;
             for gpu in self.operations[stage].parts.iter_mut().filter_map(|part| part.gpu.as_mut()) {
                 gpu.prepared.bind(inputs.clone(), Arc::clone(&output))?;
@@ -73,11 +78,12 @@ impl<T: Element> Program<T> {
         Ok(())
     }
 
-    /// What `stage` reads of `tensor`: itself, or a copy in the layout that the stage's kernels read.
+    /// What `stage` reads of `tensor`: itself, or a copy in the layout and under the shape that the stage's kernels
+    /// read; one value per channel stays one.
     fn arranged(
         &mut self,
         stage: usize,
-        tensor: usize,
+        (tensor, shape): (usize, Shape),
         memory: Arc<opencl::Tensor<T>>,
     ) -> Result<Arc<opencl::Tensor<T>>> {
         let layout = self.operations[stage].read_in;
@@ -85,9 +91,10 @@ impl<T: Element> Program<T> {
             return Ok(memory);
         }
         let Arrangements { all, read, .. } = &mut self.arrangements;
-        let known = all.iter().position(|(_, arrangement)| arrangement.is_of(&memory));
+        let shape = if memory.shape().elements() == shape.elements() { shape } else { memory.shape() };
+        let known = all.iter().position(|(_, arrangement)| arrangement.is_of(&memory, shape));
         if known.is_none() {
-            all.push((tensor, Arrangement::new(memory, layout, FIRST_LAUNCH_LIMIT)?));
+            all.push((tensor, Arrangement::new(memory, (shape, layout), FIRST_LAUNCH_LIMIT)?));
         }
         let index = known.unwrap_or(all.len() - 1);
         read.resize(self.operations.len(), Vec::new());

@@ -5,7 +5,8 @@
 //! (`super`), the order (`super::super::actions`), or which run advances next (`super::super::stream`).
 //! Invariant: if several runs are in flight, the device's queue holds no command that waits for the host.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use coexec_sim::schedule::{CommandId, Memory, Schedule, Tensor, What};
@@ -13,6 +14,7 @@ use coexec_sim::{Picos, Region};
 
 use crate::cpu::{Element, ThreadPool};
 use crate::execute::{Action, Home, Machine, Program, Result, Side};
+use crate::lock::lock;
 use crate::opencl::events::Event;
 use crate::opencl::{OpenClError, between, duration_to_picos, flush, stamps};
 use crate::sync::Link;
@@ -60,18 +62,13 @@ pub(in crate::execute) enum Advance {
     Finished,
 }
 
-/// Ends the other side's waits if this side ends before its work is done.
-struct Failing<'a>(&'a Link);
+/// Releases the device, and ends the other side's waits, unless this side has done its work.
+struct Abandoning<'a>(&'a Link);
 
-impl Drop for Failing<'_> {
+impl Drop for Abandoning<'_> {
     fn drop(&mut self) {
-        self.0.fail();
+        self.0.abandon();
     }
-}
-
-/// Locks what one thread uses in a run, which a panic ends.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Progress {
@@ -155,14 +152,16 @@ impl<T: Element> Program<T> {
             return Ok(());
         };
         let (host, device) = (Mutex::new((machine, host)), Mutex::new(device));
-        let failure = Mutex::new(None);
+        let (failure, has_ended) = (Mutex::new(None), AtomicBool::new(false));
         dispatcher.broadcast(2, &|thread| {
-            let unless_done = Failing(link);
+            let unless_done = Abandoning(link);
             let done = if thread == 0 {
                 let (machine, host) = &mut *lock(&host);
-                self.run_host(link, machine, host)
+                let done = self.run_host(link, machine, host);
+                has_ended.store(true, Ordering::Release);
+                done
             } else {
-                self.dispatch(link, &mut lock(&device))
+                self.dispatch(link, &mut lock(&device), &has_ended)
             };
             match done {
                 Ok(()) => std::mem::forget(unless_done),
@@ -178,17 +177,16 @@ impl<T: Element> Program<T> {
         Ok(())
     }
 
-    /// Fills the device's queue until the host fails or everything is enqueued.
-    fn dispatch(&self, link: &Link, device: &mut DeviceProgress) -> Result<()> {
+    /// Fills the device's queue until the host has ended or fails. Its core is its own, and a thread that slept
+    /// would start the next run late.
+    fn dispatch(&self, link: &Link, device: &mut DeviceProgress, has_ended: &AtomicBool) -> Result<()> {
+        let is_over = || has_ended.load(Ordering::Acquire) || link.has_failed();
         loop {
             let signalled = link.signalled();
             self.queue(device)?;
-            if device.queued == self.actions.device.len() {
-                return Ok(());
-            }
             let mut checks = 0;
             while link.signalled() == signalled {
-                if link.has_failed() {
+                if is_over() {
                     return Ok(());
                 }
                 checks += 1;
@@ -203,8 +201,8 @@ impl<T: Element> Program<T> {
     }
 
     /// Releases the device after a run that failed or timed out.
-    pub(in crate::execute) fn abandon(&mut self) {
-        if let Some(link) = &mut self.link {
+    pub(in crate::execute) fn abandon(&self) {
+        if let Some(link) = &self.link {
             link.abandon();
         }
     }

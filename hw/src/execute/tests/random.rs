@@ -44,7 +44,7 @@ fn what_is_executed_is_what_was_simulated() {
     for seed in (0..cases).map(|case| first.wrapping_add(case)) {
         // For every other plan, a thread of its own fills the queue.
         let threads = seed.is_multiple_of(2).then(|| ThreadPool::new(2).unwrap());
-        machine.dispatcher = threads.map(|threads| Dispatcher { core: None, threads });
+        machine.dispatchers = threads.into_iter().map(|threads| Dispatcher { core: None, threads }).collect();
         let case = drawn(&mut ChaCha8Rng::seed_from_u64(seed), &machine);
         let context = format!("COEXEC_RANDOM_PLANS=1 COEXEC_RANDOM_SEED={seed}: {case}");
         match executed_as_simulated(&mut machine, &case, &context) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coexec_sim::workload::Layout;
+use coexec_sim::workload::{Layout, Shape};
 use opencl3::event::Event;
 
 use super::step::{Argument, LaunchGrid, Step, TensorName};
@@ -24,16 +24,20 @@ pub(crate) struct Arrangement<T: Element> {
 }
 
 impl<T: Element> Arrangement<T> {
-    /// The copy of `from` in `layout`. Launches the kernel once, within `limit`.
+    /// The copy of `from`, which has the host's layout and thus any shape of as many elements, in another layout.
+    /// Launches the kernel once, within `limit`.
     ///
     /// # Errors
     /// Where the device lacks memory, or does not answer.
-    pub(crate) fn new(from: Arc<Tensor<T>>, layout: Layout, limit: Duration) -> Result<Self> {
-        let (runtime, shape) = (Arc::clone(from.runtime()), from.shape());
+    pub(crate) fn new(
+        from: Arc<Tensor<T>>,
+        (shape, layout): (Shape, Layout),
+        limit: Duration,
+    ) -> Result<Self> {
+        let runtime = Arc::clone(from.runtime());
         let to = Arc::new(Tensor::new(&runtime, shape, layout, Home::Device)?);
         let mut source =
             Source::of_tensors("arrange", include_str!("../kernels/arrange.cl"), T::DATA_TYPE, layout);
-        source.link(&[]);
         source.result(layout);
         if shape.batch > 1 {
             source.option("BATCHED");
@@ -55,9 +59,9 @@ impl<T: Element> Arrangement<T> {
         Ok(arrangement)
     }
 
-    /// Whether it is the copy of `tensor`.
-    pub(crate) fn is_of(&self, tensor: &Arc<Tensor<T>>) -> bool {
-        Arc::ptr_eq(&self.from, tensor)
+    /// Whether it is the copy of `tensor` under `shape`.
+    pub(crate) fn is_of(&self, tensor: &Arc<Tensor<T>>, shape: Shape) -> bool {
+        Arc::ptr_eq(&self.from, tensor) && self.to.shape() == shape
     }
 
     /// The copy.
