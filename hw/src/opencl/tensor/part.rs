@@ -162,7 +162,8 @@ impl<T: Element> Tensor<T> {
             origin: [channels.start * size_of::<T>(), pixels.first, 0],
             region: [channels.len() * size_of::<T>(), pixels.length, pixels.count],
             row_pitch,
-            slice_pitch: pixels.step * row_pitch,
+            // A single stretch may extend over the images of a batch.
+            slice_pitch: pixels.step.max(pixels.length) * row_pitch,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use coexec_sim::plan::{Part, Processor, Region, Span};
 use coexec_sim::schedule::schedule;
 use coexec_sim::workload::{
-    DataType, Function, GraphBuilder, NormKind, Operator, Padding, PoolKind, Shape, Slice, Source, Window,
-    fuse,
+    DataType, Dimension, Function, GraphBuilder, MatMul, NormKind, Operator, Padding, PoolKind, Shape, Slice,
+    Source, Transpose, Window, fuse,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -17,6 +17,8 @@ use crate::execute::program::setting;
 
 /// Largest number of operators in a graph.
 const MAX_OPERATORS: usize = 8;
+/// Heads of attention.
+const HEADS: u32 = 2;
 /// Devices whose dispatch rules and layouts are used.
 const DEVICES: [&str; 4] = ["pixel4", "h200", "xeon-pocl", "oneplus11"];
 
@@ -134,7 +136,8 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
     }
     let function = one(random, &[Function::Relu, Function::Sigmoid, Function::Tanh]);
     if shape.height == 1 {
-        return match random.random_range(0..6) {
+        return match random.random_range(0..7) {
+            6 if shape.batch == 1 && shape.channels.is_multiple_of(HEADS) => heads(random, net, from),
             0..3 => net.linear(from, one(random, &[16, 24])),
             3 => net.softmax(from),
             4 => net.norm(from, NormKind::Layer),
@@ -155,6 +158,28 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
         10 if shape.elements() < 2_000 => net.reshape(from, Shape::tokens(1, shape.elements() as u32)),
         _ => net.activate(from, function),
     }
+}
+
+/// Products of activations, by heads: of the tokens `from` with themselves, then with the weights that result.
+/// Others may read the heads too.
+fn heads(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source) -> Source {
+    use Dimension::{Batch, Channels, Height, Width};
+    let Shape { width: tokens, channels, .. } = net.shape(from);
+    let features = channels / HEADS;
+    let transpose = |net: &mut GraphBuilder, from, order| {
+        let transpose = Transpose { input: net.shape(from), images: 1, order };
+        net.operator("transpose", transpose, &[from])
+    };
+    let split = net.reshape(from, Shape::image(tokens, HEADS, features));
+    let first = transpose(net, split, [Width, Batch, Height, Channels]);
+    let keys = transpose(net, split, [Width, Batch, Channels, Height]);
+    let product = |k, n| MatMul { images: 1, batch: HEADS, m: tokens, k, n };
+    let scores = net.operator("scores", product(features, tokens), &[first, keys]);
+    let weights = net.softmax(scores);
+    let values = if random.random_bool(0.5) { net.activate(first, Function::Tanh) } else { first };
+    let read = net.operator("read", product(tokens, features), &[weights, values]);
+    let merged = transpose(net, read, [Height, Width, Batch, Channels]);
+    net.reshape(merged, Shape::tokens(tokens, channels))
 }
 
 /// The placement of a stage: one processor, or both in up to four parts.
