@@ -112,6 +112,7 @@ fn order(random: &mut ChaCha8Rng, stages: &[Stage]) -> Vec<usize> {
 fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
     let mut net = GraphBuilder::new("a test", DataType::F32);
     let image = Shape::image(one(random, &[9, 12]), 7, one(random, &[8, 12]));
+    let image = Shape { batch: one(random, &[1, 1, 2]), ..image };
     let tokens = Shape::tokens(one(random, &[6, 8]), 16);
     let mut tensors = vec![net.input(image), net.input(tokens)];
     for _ in 0..random.random_range(1..=MAX_OPERATORS) {
@@ -138,9 +139,9 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
     if shape.height == 1 {
         return match random.random_range(0..7) {
             6 if shape.batch == 1 && shape.channels.is_multiple_of(HEADS) => heads(random, net, from),
-            0..3 => net.linear(from, one(random, &[16, 24])),
+            0..3 if shape.batch == 1 => net.linear(from, one(random, &[16, 24])),
             3 => net.softmax(from),
-            4 => net.norm(from, NormKind::Layer),
+            4 if shape.batch == 1 => net.norm(from, NormKind::Layer),
             _ => net.activate(from, function),
         };
     }
@@ -155,7 +156,9 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
             net.operator("slice", Slice::of_channels(shape, 4, shape.channels - 4), &[from])
         }
         9 => net.mean(from),
-        10 if shape.elements() < 2_000 => net.reshape(from, Shape::tokens(1, shape.elements() as u32)),
+        10 if shape.batch == 1 && shape.elements() < 2_000 => {
+            net.reshape(from, Shape::tokens(1, shape.elements() as u32))
+        }
         _ => net.activate(from, function),
     }
 }
