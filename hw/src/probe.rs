@@ -15,7 +15,7 @@ mod launches;
 mod layers;
 mod meter;
 mod power;
-pub(crate) mod sequences;
+mod sequences;
 mod statistics;
 mod streams;
 mod synchronisation;

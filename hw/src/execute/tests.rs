@@ -7,14 +7,14 @@ mod chains;
 mod random;
 mod streams;
 
-use coexec_sim::workload::{Dimension, GraphBuilder, MatMul, Shape, Transpose, fuse};
+use coexec_sim::workload::{GraphBuilder, Shape, fuse};
 use coexec_sim::{Axis, Mechanism as Modelled, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 use super::program::Program;
 use super::*;
-use crate::probe::sequences::attention;
 use crate::sync::Mechanism;
 use crate::tests::DeviceLock;
+use random::draw::heads;
 
 /// Time limit of a step on a busy machine that is also compiling.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -199,15 +199,9 @@ fn products_of_activations_are_right_in_every_memory() {
     let mut net = GraphBuilder::new("a test", DataType::F32);
     let input = net.input(Shape::tokens(9, 128));
     let read = net.linear(input, 128);
-    let summed = attention(&mut net, read);
-    // The product is the first to read the transposed heads, under its own shape, but not the last.
-    let heads = net.reshape(summed, Shape::image(9, 2, 64));
-    let order = [Dimension::Width, Dimension::Batch, Dimension::Height, Dimension::Channels];
-    let transpose = Transpose { input: net.shape(heads), images: 1, order };
-    let heads = net.operator("heads", transpose, &[heads]);
-    let keys = net.input(Shape { batch: 2, height: 1, width: 64, channels: 9 });
-    net.operator("scores", MatMul { images: 1, batch: 2, m: 9, k: 64, n: 9 }, &[heads, keys]);
-    net.softmax(heads);
+    // A product is the first to read the transposed heads, under its own shape, but not the last.
+    let summed = heads(&mut net, read, true);
+    heads(&mut net, summed, false);
     let stages = fuse(&net.build().unwrap());
     let profile = Profile::load("h200").unwrap();
     let both = |first: usize| (first..first + stages.len()).collect::<Vec<_>>();

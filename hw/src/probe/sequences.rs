@@ -279,7 +279,7 @@ fn token_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
 }
 
 /// Attention with heads of [`HEAD`] features, and the residual sum.
-pub(crate) fn attention(net: &mut GraphBuilder, from: Source) -> Source {
+fn attention(net: &mut GraphBuilder, from: Source) -> Source {
     use Dimension::{Batch, Channels, Height, Width};
     const HEADS_FIRST: [Dimension; 4] = [Width, Batch, Height, Channels];
     const KEYS: [Dimension; 4] = [Width, Batch, Channels, Height];

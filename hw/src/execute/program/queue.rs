@@ -25,8 +25,8 @@ const CHECKS_PER_YIELD: u32 = 256;
 /// Progress of a run.
 #[derive(Default)]
 pub(in crate::execute) struct Progress {
-    pub(super) host: HostProgress,
-    pub(super) device: DeviceProgress,
+    pub(in crate::execute) host: HostProgress,
+    pub(in crate::execute) device: DeviceProgress,
 }
 
 /// Progress of the host's side of a run.
@@ -35,7 +35,7 @@ pub(in crate::execute) struct HostProgress {
     /// Number of its actions that are done.
     pub(super) done: usize,
     /// Its commands so far, with the start and the end of each.
-    pub(super) commands: Vec<(CommandId, [Instant; 2])>,
+    pub(in crate::execute) commands: Vec<(CommandId, [Instant; 2])>,
 }
 
 /// Progress of filling the device's queue.
@@ -48,7 +48,7 @@ pub(in crate::execute) struct DeviceProgress {
     /// Whether the latest kernel announces itself, for the announcement that follows.
     is_announced: bool,
     /// The commands so far, with the first and the last event of each.
-    commands: Vec<(CommandId, [Arc<Event>; 2])>,
+    pub(in crate::execute) commands: Vec<(CommandId, [Arc<Event>; 2])>,
 }
 
 /// The outcome of an attempt to advance a run.
@@ -72,18 +72,6 @@ impl Drop for Abandoning<'_> {
 }
 
 impl Progress {
-    /// The host's commands so far, with the start and the end of each.
-    #[cfg(test)]
-    pub(in crate::execute) fn on_host(&self) -> &[(CommandId, [Instant; 2])] {
-        &self.host.commands
-    }
-
-    /// The device's commands so far, with the first and the last event of each.
-    #[cfg(test)]
-    pub(in crate::execute) fn on_device(&self) -> &[(CommandId, [Arc<Event>; 2])] {
-        &self.device.commands
-    }
-
     /// Time from the first kernel's start to the latest one's end; `None` without kernels. An error
     /// where commands have no time stamps.
     pub(super) fn kernels(&self, schedule: &Schedule) -> Option<Result<Picos, OpenClError>> {

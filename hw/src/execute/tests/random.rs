@@ -5,7 +5,7 @@
 //! every result is right. Seeds differ in each run; `COEXEC_RANDOM_SEED`, or that of the other
 //! property tests, repeats one. `COEXEC_RANDOM_PLANS` sets the number of cases.
 
-mod draw;
+pub(super) mod draw;
 
 use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -89,8 +89,8 @@ fn executed_as_simulated(machine: &mut Machine, case: &Case, context: &str) -> O
         let is_its = |id: &CommandId| Side::of(&commands[id.index()]) == side;
         expected.iter().copied().filter(is_its).collect::<Vec<_>>()
     };
-    let on_host: Vec<CommandId> = progress.on_host().iter().map(|(id, _)| *id).collect();
-    let on_device: Vec<CommandId> = progress.on_device().iter().map(|(id, _)| *id).collect();
+    let on_host: Vec<CommandId> = progress.host.commands.iter().map(|(id, _)| *id).collect();
+    let on_device: Vec<CommandId> = progress.device.commands.iter().map(|(id, _)| *id).collect();
     assert_eq!(on_host, of_side(Side::Host), "{context}");
     assert_eq!(on_device, of_side(Side::Device), "{context}");
     let times = times(&simulated, &progress, (started, clocks));
@@ -190,10 +190,10 @@ fn times(
 ) -> Vec<[Option<i128>; 2]> {
     let mut times = vec![[None; 2]; schedule.commands.len()];
     let since = clocks.map_or(started, |clocks| clocks.since);
-    for (id, stretch) in progress.on_host() {
+    for (id, stretch) in &progress.host.commands {
         times[id.index()] = stretch.map(|time| Some(time.duration_since(since).as_nanos().cast_signed()));
     }
-    for (id, [first, last]) in progress.on_device() {
+    for (id, [first, last]) in &progress.device.commands {
         let ahead = clocks.expect("the device has kernels").ahead[0];
         let (first, last) = (stamps(first).unwrap().started, stamps(last).unwrap().ended);
         times[id.index()] = [first, last].map(|time| Some(i128::from(time) - ahead));

@@ -138,7 +138,9 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
     let function = one(random, &[Function::Relu, Function::Sigmoid, Function::Tanh]);
     if shape.height == 1 {
         return match random.random_range(0..7) {
-            6 if shape.batch == 1 && shape.channels.is_multiple_of(HEADS) => heads(random, net, from),
+            6 if shape.batch == 1 && shape.channels.is_multiple_of(HEADS) => {
+                heads(net, from, random.random_bool(0.5))
+            }
             0..3 if shape.batch == 1 => net.linear(from, one(random, &[16, 24])),
             3 => net.softmax(from),
             4 if shape.batch == 1 => net.norm(from, NormKind::Layer),
@@ -164,8 +166,8 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
 }
 
 /// Products of activations, by heads: of the tokens `from` with themselves, then with the weights that result.
-/// Others may read the heads too.
-fn heads(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source) -> Source {
+/// Another operator reads the heads too if `is_read_again`.
+pub(in crate::execute::tests) fn heads(net: &mut GraphBuilder, from: Source, is_read_again: bool) -> Source {
     use Dimension::{Batch, Channels, Height, Width};
     let Shape { width: tokens, channels, .. } = net.shape(from);
     let features = channels / HEADS;
@@ -179,7 +181,7 @@ fn heads(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source) -> Sourc
     let product = |k, n| MatMul { images: 1, batch: HEADS, m: tokens, k, n };
     let scores = net.operator("scores", product(features, tokens), &[first, keys]);
     let weights = net.softmax(scores);
-    let values = if random.random_bool(0.5) { net.activate(first, Function::Tanh) } else { first };
+    let values = if is_read_again { net.activate(first, Function::Tanh) } else { first };
     let read = net.operator("read", product(tokens, features), &[weights, values]);
     let merged = transpose(net, read, [Height, Width, Batch, Channels]);
     net.reshape(merged, Shape::tokens(tokens, channels))
