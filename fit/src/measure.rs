@@ -28,7 +28,7 @@ use serde::Serialize;
 pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction, Stage};
-use coexec_sim::{InputError, Mechanism, Text};
+use coexec_sim::{Gpu, InputError, Mechanism, Text};
 use runs::ExecutedOn;
 
 /// The measured time of a network, or of a part of one.
@@ -81,7 +81,7 @@ pub type CpuRun = Run<OnCores>;
 /// An operator that the host timed, from its call until it saw the end.
 pub type HostTimed = Run<ByHost>;
 
-/// A network under a plan of several processors, end to end.
+/// A network from the host's memory and back: under a plan, or on the GPU alone.
 pub type PlannedRun = Run<UnderPlan>;
 
 /// A network under a plan.
@@ -89,8 +89,8 @@ pub type PlannedRun = Run<UnderPlan>;
 pub struct UnderPlan {
     /// The network.
     pub stages: Vec<Stage>,
-    /// The plan's file.
-    pub plan: Text,
+    /// The plan's file; none of the GPU alone.
+    pub plan: Option<Text>,
 }
 
 /// A network on CPU cores.
@@ -130,7 +130,7 @@ pub struct Runs<W> {
 pub struct ByProcessor {
     /// Layers on the GPU.
     pub gpu: Vec<GpuRun>,
-    /// Whole networks on the GPU.
+    /// Whole networks on the GPU, by launches.
     pub gpu_networks: Vec<GpuNetwork>,
     /// Networks on the CPU. A layer that ran alone is a network of one, named by what it
     /// computes, so that cross-validation keeps equal shapes in one fold.
@@ -138,7 +138,7 @@ pub struct ByProcessor {
     /// Operators that the host timed: cut between processors, or on the GPU alone from the
     /// host's memory and back.
     pub host_timed: Vec<HostTimed>,
-    /// Whole networks under plans.
+    /// Whole networks from the host's memory and back.
     pub planned: Vec<PlannedRun>,
     /// Whole networks on one unit, as a runtime compiled them.
     pub inferences: Vec<Inference>,
@@ -149,6 +149,17 @@ pub struct ByProcessor {
 }
 
 impl ByProcessor {
+    /// The networks on `gpu` alone to which its host path can be fitted. To a GPU with its own memory, the host also
+    /// copies, which is no part of that path.
+    pub fn inferences_on(&self, gpu: &Gpu) -> Vec<GpuNetwork> {
+        let alone = self.planned.iter().filter(|run| run.what.plan.is_none() && gpu.memory.is_none());
+        let by_launches = alone.map(|run| {
+            let layers = run.what.stages.iter().map(|stage| stage.layer.clone()).collect();
+            run.clone().of(layers)
+        });
+        self.gpu_networks.iter().cloned().chain(by_launches).collect()
+    }
+
     /// Number of usable runs.
     pub fn count(&self) -> usize {
         let Self { gpu, gpu_networks, cpu, host_timed, planned, inferences, answers, left_out: _ } = self;

@@ -162,11 +162,11 @@ fn what_to_measure_next_is_named_and_written_as_a_scenario() {
 fn no_parameter_is_fitted_to_plans() {
     let folder = tempfile::tempdir().unwrap();
     let measured = std::path::Path::new("device-profiles/runs/h200-plans");
-    for file in ["profile.toml", "runs.fingerprints.toml", "resnet18.plan.toml"] {
+    for file in ["profile.toml", "runs.fingerprints.toml", "codl-yolov2.plan.toml"] {
         fs::copy(measured.join(file), folder.path().join(file)).unwrap();
     }
     let runs = fs::read_to_string(measured.join("runs.csv")).unwrap();
-    let is_kept = |line: &&str| line.starts_with("run,") || line.starts_with("resnet18 on plan:");
+    let is_kept = |line: &&str| line.starts_with("run,") || line.starts_with("codl-yolov2 on plan:");
     let kept: Vec<&str> = runs.lines().filter(is_kept).collect();
     fs::write(folder.path().join("runs.csv"), kept.join("\n")).unwrap();
     coexec_in(folder.path(), words("calibrate --base profile.toml --runs runs.csv --out x.toml"))

@@ -70,27 +70,15 @@ impl BoundKernel {
         Ok(bound)
     }
 
-    /// A kernel that moves texels between two buffers of equal size, `bytes` per launch.
-    fn moving(
-        runtime: &Arc<Runtime>,
-        name: &'static str,
-        grid: [[usize; 2]; 2],
-        numbers: &[u32],
-        bytes: usize,
-    ) -> Result<Self> {
-        let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
-        let texels = grid[0].iter().product();
-        let memory = vec![zeros(runtime, texels)?, zeros(runtime, texels)?];
-        let bound = Self::new(runtime, (&source, name), grid, memory, numbers)?;
-        Ok(Self { bytes: Bytes(bytes as u64), ..bound })
-    }
-
     /// A kernel that reads the texels of `bytes` (rounded up to a power of two) in order and writes
     /// as many, without arithmetic. It moves twice the bytes.
     pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
-        Self::moving(runtime, "stream", [[count, 1], [group, 1]], &[0], 2 * count * TEXEL_BYTES)
+        let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
+        let memory = vec![zeros(runtime, count)?, zeros(runtime, count)?];
+        let stream = Self::new(runtime, (&source, "stream"), [[count, 1], [group, 1]], memory, &[0])?;
+        Ok(Self { bytes: Bytes((2 * count * TEXEL_BYTES) as u64), ..stream })
     }
 
     /// Makes a streaming kernel perform `work` multiply-adds per texel.
@@ -122,15 +110,6 @@ impl BoundKernel {
             busy.kernel.announce_through(signals, BUSY_PARAMETERS)?;
         }
         Ok(busy)
-    }
-
-    /// A kernel that transforms a tensor of `pixels` times `slices` texels from the GPU's sliced
-    /// layout into the CPU's.
-    pub(crate) fn transform(runtime: &Arc<Runtime>, pixels: u32, slices: u32) -> Result<Self> {
-        let grid = [pixels, slices].map(|extent| extent as usize);
-        let group = largest_divisor(grid[0], group_size(runtime));
-        let bytes = grid[0] * grid[1] * TEXEL_BYTES;
-        Self::moving(runtime, "to_pixels", [grid, [group, 1]], &[pixels, slices], bytes)
     }
 
     /// Bytes that one launch moves.
@@ -178,11 +157,6 @@ impl BoundKernel {
 fn group_size(runtime: &Runtime) -> usize {
     let most = runtime.device().max_work_group_size.clamp(1, STREAM_GROUP);
     1 << most.ilog2()
-}
-
-/// The largest divisor of `count` up to `most`.
-fn largest_divisor(count: usize, most: usize) -> usize {
-    (1..=most.min(count.max(1))).rev().find(|&divisor| count.is_multiple_of(divisor)).unwrap_or(1)
 }
 
 /// A buffer of `count` zeroed texels. Pages that were never written may all map to one physical
@@ -299,14 +273,6 @@ mod tests {
     }
 
     #[test]
-    fn a_transform_brings_the_channels_of_a_pixel_together() {
-        let Some((_lock, runtime)) = runtime() else { return };
-        let mut transform = BoundKernel::transform(&runtime, 10, 3).unwrap();
-        let moved = moved(&runtime, &mut transform, 30);
-        assert_eq!(moved[..6], [0, 10, 20, 1, 11, 21]);
-    }
-
-    #[test]
     fn mapping_takes_time_in_both_directions() {
         let Some((_lock, runtime)) = runtime() else { return };
         let buffer = MappedBuffer::new(&runtime, 1 << 20).unwrap();
@@ -321,11 +287,6 @@ mod tests {
         let timing = BoundKernel::spin(&runtime, 2, 8, 10).unwrap().run_times(5).unwrap();
         assert_eq!(timing.kernels.len(), 5);
         assert!(timing.wall >= timing.device || timing.device == Picos::ZERO);
-    }
-
-    #[test]
-    fn work_groups_cover_a_grid_exactly() {
-        assert_eq!([1, 7, 64, 96, 130].map(|count| largest_divisor(count, 64)), [1, 7, 64, 48, 26]);
     }
 
     #[test]

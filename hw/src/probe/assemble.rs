@@ -168,7 +168,8 @@ fn profile(
     let mut gpu = Gpu { host: Some(host), ..fitted_gpu.gpu };
     let device = bench.runtime.device();
     if let Some(copy_costs) = copy_costs {
-        let arrange = || transfers::arranging(&copy_costs.arrange, &launches.gap, &what);
+        let converting = format!("{what}: the kernel that converts the layout, over sizes");
+        let arrange = || transfers::table(&copy_costs.arrange, &converting);
         gpu.memory = Some(OwnMemory {
             source: what.clone(),
             bandwidth_gbps: bandwidth[1].quantity(&format!("{what}: a stream")),

@@ -14,8 +14,8 @@ use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::explore::{Effort, SearchOptions, Strategy, explore};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{
-    DataType, Dimension, Function, Graph, GraphBuilder, GraphError, MatMul, NormKind, Shape, Source,
-    Transpose, Window, fuse,
+    CHANNELS_PER_SLICE, DataType, Dimension, Function, Graph, GraphBuilder, GraphError, MatMul, NormKind,
+    PoolKind, Shape, Source, Transpose, Window, fuse,
 };
 use coexec_sim::{
     CoreSet, Cpu, Library, Measure, Mechanism, Picos, Placement, Plan, ProcessorKind, Profile, Quantity,
@@ -217,7 +217,7 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     let mut net = GraphBuilder::new("of images", DataType::F32);
     let side = pick([28, 56, 112], random);
     let input = net.input(Shape::image(side, side, 3));
-    let mut last = net.conv_norm(input, pick([16, 32, 64], random), Window::same(3));
+    let mut last = net.conv_norm(input, pick([32, 64], random), Window::same(3));
     let function = pick([Function::Relu, Function::HardSwish, Function::Silu], random);
     for _ in 0..pick([4, 8, 12, 16], random) {
         let Shape { height, channels, .. } = net.shape(last);
@@ -237,15 +237,7 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
                 let wide = net.activate(wide, function);
                 net.conv_norm(wide, outputs, Window::same(1))
             }
-            _ => {
-                let branches = [1, 3, 3, 5].map(|side| {
-                    let first = net.conv_norm(last, outputs / 2, Window::same(1));
-                    let first = net.activate(first, function);
-                    let branch = net.conv_norm(first, outputs / 4, window_of(side, window));
-                    net.activate(branch, function)
-                });
-                net.concat(&branches)
-            }
+            _ => inception_module(&mut net, last, outputs, window, function),
         };
         last = if shrinks { net.activate(block, function) } else { net.add(block, last) };
     }
@@ -254,9 +246,28 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
     net.build()
 }
 
-/// A window of `side` with the stride of `window`.
-fn window_of(side: u32, window: Window) -> Window {
-    Window { stride: window.stride, ..Window::same(side) }
+/// Parallel branches with about the parts of channels that the modules of Inception v1 have (Szegedy et al. 2015,
+/// table 1): a quarter by 1x1, half by 3x3, an eighth each by 5x5 and pooling, of inputs that are reduced before.
+fn inception_module(
+    net: &mut GraphBuilder,
+    from: Source,
+    outputs: u32,
+    window: Window,
+    function: Function,
+) -> Source {
+    let conv = |net: &mut GraphBuilder, from, channels, window| {
+        let conv = net.conv_norm(from, channels, window);
+        net.activate(conv, function)
+    };
+    let of = |side| Window { stride: window.stride, ..Window::same(side) };
+    let pointwise = conv(net, from, outputs / 4, of(1));
+    let reduced = [outputs / 4, (outputs / 16).max(CHANNELS_PER_SLICE)]
+        .map(|channels| conv(net, from, channels, Window::same(1)));
+    let wide = conv(net, reduced[0], outputs / 2, of(3));
+    let widest = conv(net, reduced[1], outputs / 8, of(5));
+    let pooled = net.pool(from, PoolKind::Max, of(3));
+    let pooled = conv(net, pooled, outputs / 8, Window::same(1));
+    net.concat(&[pointwise, wide, widest, pooled])
 }
 
 /// Transformer blocks, with attention or without, and a mixer of features.

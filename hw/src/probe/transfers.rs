@@ -10,12 +10,15 @@ use coexec_sim::Quantity;
 use coexec_sim::device::gpu::Link;
 use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
+use coexec_sim::workload::{Layout, Shape};
 
+use super::timed_layers::RUN_LIMIT;
 use super::{
     Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
     repeated,
 };
-use crate::opencl::{BoundKernel, DeviceCopies, MappedBuffer, Runtime};
+use crate::opencl::prepared::arrangement::Arrangement;
+use crate::opencl::{DeviceCopies, Home, MappedBuffer, Runtime, Tensor};
 
 /// Sizes of the transfers, in bytes.
 const QUICK: [usize; 5] = [4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20];
@@ -23,12 +26,10 @@ const FULL: [usize; 9] =
     [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20];
 /// Repetitions of each, quick and full.
 const REPETITIONS: [usize; 2] = [10, 40];
-/// Slices of the tensor whose layout is changed: 64 channels.
-const SLICES: u32 = 16;
+/// Channels of the tensor whose layout is converted.
+const CONVERTED_CHANNELS: u32 = 64;
 /// Name of the measurement in errors.
 const MEASUREMENT: &str = "transfers";
-/// Bytes of a texel of a slice.
-const TEXEL_BYTES: usize = 16;
 
 /// Channels of the tensors that are copied whole.
 const CHANNELS: u32 = 256;
@@ -64,16 +65,20 @@ pub(super) fn measure(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<[Lin
     Ok([Line::of(&map, seed, MEASUREMENT)?, Line::of(&unmap, seed, MEASUREMENT)?])
 }
 
-/// Measures a kernel that changes the layout of a tensor in buffers.
-fn transform(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<Line> {
+/// Measures the kernel that converts a tensor from the host's layout.
+fn conversion(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<Line> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let [times] = over_sizes(sizes, 2, budget, |size| {
-        let pixels = (size / TEXEL_BYTES / SLICES as usize).max(1);
-        let kernel = BoundKernel::transform(&bench.runtime, pixels as u32, SLICES)?;
-        let run = || Ok([kernel.run()?.device]);
+        let pixels = (size / size_of::<f32>() / CONVERTED_CHANNELS as usize).next_power_of_two() as u32;
+        let width = 1 << pixels.ilog2().div_ceil(2);
+        let shape = Shape::image(pixels / width, width, CONVERTED_CHANNELS);
+        let mut sent = Tensor::<f32>::new(&bench.runtime, shape, Layout::Buffer, Home::Device)?;
+        sent.write(&vec![0.0; shape.elements() as usize])?;
+        let arrangement = Arrangement::new(Arc::new(sent), (shape, Layout::SlicedBuffer), RUN_LIMIT)?;
+        let run = || Ok([arrangement.run(RUN_LIMIT)?.device]);
         let [times] = repeated(REPETITIONS[usize::from(!quick)], run)?;
-        Ok([(kernel.bytes().0 as f64, times)])
+        Ok([(shape.elements() as f64 * BYTES_PER_NUMBER, times)])
     })?;
     Line::of(&times, seed, MEASUREMENT)
 }
@@ -85,14 +90,6 @@ pub(super) fn table(line: &Line, what: &str) -> Transfer {
         fixed_us: line.fixed.quantity(what),
         per_byte_ns: line.slope.scaled(NANOS_PER_MICRO).quantity(what),
     }
-}
-
-/// What a layout change adds to a device's queue: a kernel, and the gap before it.
-pub(super) fn arranging(line: &Line, gap: &Measured, what: &str) -> Transfer {
-    let source = format!("{what}: a kernel that changes the layout, over sizes, and the gap before it");
-    let ci95 = [0, 1].map(|end| line.fixed.ci95[end] + gap.ci95[end]);
-    let fixed = Measured { value: line.fixed.value + gap.value, ci95, ..line.fixed };
-    Transfer { fixed_us: fixed.quantity(&source), ..table(line, &source) }
 }
 
 /// The cost of layout changes between processors: none, as `crate::execute` has kernels write
@@ -118,7 +115,7 @@ pub(super) struct CopyCosts {
     queued: Measured,
     to_device: Costs,
     to_host: Costs,
-    /// The cost of changing the layout of what was copied.
+    /// The cost of converting the layout of what was copied.
     pub(super) arrange: Line,
 }
 
@@ -154,7 +151,7 @@ pub(super) fn measure_copies(
         queued: measured(&queued)?,
         to_device: Costs { whole: to_device, rows: rows_to_device },
         to_host: Costs { whole: to_host, rows: rows_to_host },
-        arrange: transform(bench, budget)?,
+        arrange: conversion(bench, budget)?,
     })
 }
 

@@ -85,6 +85,9 @@ impl ByProcessor {
                 let (core_set, data_type) = (core_set.clone(), measurement.data_type);
                 self.cpu.push(Run { network, ..run.of(OnCores { core_set, data_type, layers }) });
             }
+            (ExecutedOn::Gpu, None) if synchronisation.is_some() => {
+                self.planned.push(run.of(UnderPlan { stages: table.stages_of(measurement)?, plan: None }));
+            }
             (ExecutedOn::Gpu, None) => {
                 let stages = table.stages_of(measurement)?;
                 self.gpu_networks.push(run.of(stages.into_iter().map(|stage| stage.layer).collect()));
@@ -94,7 +97,7 @@ impl ByProcessor {
                 let (_, plan) =
                     known.ok_or_else(|| format!("no plan {name} can be read next to the runs"))?;
                 let stages = table.stages_of(measurement)?;
-                self.planned.push(run.of(UnderPlan { stages, plan: plan.clone() }));
+                self.planned.push(run.of(UnderPlan { stages, plan: Some(plan.clone()) }));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
                 check_cut(&ran, layer)?;

@@ -2,14 +2,14 @@
 //! adjacent pixels (coalesced); in the host's, adjacent pixels are far apart.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coexec_sim::workload::{Layout, Shape};
 use opencl3::event::Event;
 
 use super::step::{Argument, LaunchGrid, Step, TensorName};
 use crate::cpu::Element;
-use crate::opencl::{Extent, Home, Result, Runtime, Source, Tensor, wait};
+use crate::opencl::{Extent, Home, Result, Runtime, Source, Tensor, Timing, wait};
 
 /// Largest work-group, along columns and along slices.
 const MAX_COLUMNS: u32 = 32;
@@ -55,8 +55,21 @@ impl<T: Element> Arrangement<T> {
         let step = Step::new(&runtime, (source, None), "arrange", grid, arguments)?;
         step.bind((std::slice::from_ref(&from), &[extent]), (&to, extent), &[])?;
         let arrangement = Self { runtime, step, from, to };
-        wait(&arrangement.runtime, &arrangement.enqueue()?, arrangement.step.kernel.name, limit)?;
+        arrangement.launch(limit)?;
         Ok(arrangement)
+    }
+
+    fn launch(&self, limit: Duration) -> Result<Event> {
+        let event = self.enqueue()?;
+        wait(&self.runtime, &event, self.step.kernel.name, limit)?;
+        Ok(event)
+    }
+
+    /// Launches the kernel, with time stamps, and waits for its end within `limit`.
+    pub(crate) fn run(&self, limit: Duration) -> Result<Timing> {
+        let started = Instant::now();
+        let event = self.launch(limit)?;
+        Timing::of(&[event], started.elapsed())
     }
 
     /// Whether it is the copy of `tensor` under `shape`.
