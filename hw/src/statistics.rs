@@ -12,6 +12,9 @@ use serde::Serialize;
 /// minimum to the lower quartile. For ten normal samples that distance is about 0.9 standard
 /// deviations, so undisturbed samples are hardly ever marked, and uniform ones seldom.
 const OUTLIER_DISTANCES: f64 = 8.0;
+/// Fewest repetitions of which any is marked: of fewer, the lower quartile is the minimum, and nothing tells what is
+/// usual.
+const MIN_REPETITIONS: usize = 4;
 /// Margin above the lower quartile that is always allowed, as a fraction of it: cache and clock
 /// variation.
 const MIN_MARGIN: f64 = 0.05;
@@ -24,9 +27,10 @@ const DEVIATIONS_95: f64 = 1.96;
 pub(crate) fn outliers(times: &[f64]) -> Vec<bool> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let Some((&least, &quartile)) = sorted.first().zip(sorted.get(times.len() / 4)) else {
-        return Vec::new();
-    };
+    if times.len() < MIN_REPETITIONS {
+        return vec![false; times.len()];
+    }
+    let [least, quartile] = [sorted[0], sorted[times.len() / 4]];
     let usual = (OUTLIER_DISTANCES * (quartile - least)).max(MIN_MARGIN * quartile);
     times.iter().map(|&time| time > quartile + usual).collect()
 }
@@ -88,7 +92,8 @@ mod tests {
         let times = [10.0, 10.2, 9.9, 10.1, 25.0, 10.0, 9.8];
         assert_eq!(outliers(&times).iter().filter(|&&outlier| outlier).count(), 1);
         assert!(outliers(&times)[4]);
-        assert_eq!(outliers(&[5.0, 5.0, 5.1]), [false; 3]);
+        assert_eq!(outliers(&[5.0, 5.0, 5.1, 5.0]), [false; 4]);
+        assert_eq!(outliers(&[12.0, 14.0, 12.0]), [false; 3]);
     }
 
     #[test]
