@@ -169,6 +169,10 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
         .assert_refused(&["bad.toml:3:11: threads is 9", "at most 8"]);
     explore(b"title = \"x\"\nnetwork = \"vit-b32\"\nstep = 0", false)
         .assert_refused(&["bad.toml:3:8: step is 0"]);
+    explore(b"title = \"x\"\nnetwork = \"vit-b32\"\nbatch = 0", false)
+        .assert_refused(&["bad.toml:3:9: batch is 0", "at least 1"]);
+    explore(b"title = \"x\"\nnetwork = \"vit-b32\"\nseed = 3", false)
+        .assert_refused(&["bad.toml:3:8: seed is of requests", "[[application]]"]);
 }
 
 #[test]

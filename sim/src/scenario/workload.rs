@@ -1,7 +1,7 @@
 //! The workload of a scenario file.
 
 use super::{Overrides, ScenarioFile, WORKLOADS, Workload, refused, unknown};
-use crate::input::{InputError, Result, Text};
+use crate::input::{InputError, Result, Text, Violation};
 use crate::workload::{Graph, Layer, OPERATOR_SETS, Stage, assemble, fuse, network, networks, operator_set};
 
 /// Help for a graph that does not support the batch size.
@@ -12,6 +12,7 @@ impl ScenarioFile {
     /// The model, the set of operators or the language model of the file.
     pub(super) fn workload(&self, name: &str, text: &Text, overrides: &Overrides) -> Result<Workload> {
         let data_type = self.data_type.unwrap_or_default();
+        self.check_no_requests(text)?;
         if self.operator_set.is_some() || self.language_model.is_some() {
             self.check_no_batch(text, overrides)?;
         }
@@ -43,6 +44,9 @@ impl ScenarioFile {
     /// The graph with the batch size of the caller, else of the file.
     fn batched(&self, text: &Text, overrides: &Overrides, graph: &Graph) -> Result<Graph> {
         let count = overrides.batch.or(self.batch).unwrap_or(1);
+        if count == 0 {
+            return Err(text.reject(Violation::new("batch", count, "at least 1")));
+        }
         graph.with_batch(count).map_err(|error| match overrides.batch {
             Some(_) => InputError::Unfit {
                 option: "--batch",
@@ -52,6 +56,19 @@ impl ScenarioFile {
             },
             None => text.refuse("batch", error.to_string(), BATCH_HELP),
         })
+    }
+
+    /// Checks that nothing is said of requests, which only applications have.
+    fn check_no_requests(&self, text: &Text) -> Result<()> {
+        let given = [("duration_s", self.duration_s.is_some()), ("seed", self.seed.is_some())];
+        match given.into_iter().find(|&(_, is_given)| is_given) {
+            Some((key, _)) => Err(text.refuse(
+                key,
+                format!("{key} is of requests that arrive over time, which this scenario does not have"),
+                "remove it, or describe what receives requests as [[application]] tables",
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Checks that no batch size is given for a workload of fixed size.
