@@ -169,9 +169,6 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             "compare them with its predictions: `coexec validate`",
         ));
     }
-    if let Some(gpu) = &profile.gpu {
-        measured.runs.gpu_networks = measured.runs.inferences_on(gpu);
-    }
     // No parameter is fitted to networks under plans; `validate` compares them.
     measured.runs.planned.clear();
     let count = measured.runs.count();

@@ -104,19 +104,19 @@ impl Measured {
     /// Keeps `count` layer runs on the GPU, drawn at random, and removes the GPU's runs of whole
     /// networks.
     pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
-        let ByProcessor { gpu, gpu_networks, planned, .. } = &mut self.runs;
+        let ByProcessor { gpu, gpu_networks, .. } = &mut self.runs;
         if !gpu.is_empty() {
             *gpu = draw::rows(gpu, count, seed);
             gpu_networks.clear();
-            planned.retain(|run| run.what.plan.is_some());
             self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", gpu.len()));
         }
     }
 
     /// Keeps the runs of `count` networks, drawn at random.
     pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
-        let ByProcessor { gpu, gpu_networks, cpu, planned, inferences, .. } = &mut self.runs;
+        let ByProcessor { gpu, gpu_networks, cpu, inferences, .. } = &mut self.runs;
         let names = gpu.iter().map(|run| run.network.as_str());
+        let names = names.chain(gpu_networks.iter().map(|run| run.network.as_str()));
         let names = names.chain(cpu.iter().map(|run| run.network.as_str()));
         let names = names.chain(inferences.iter().map(|run| run.network.as_str()));
         let kept: BTreeSet<String> =
@@ -125,7 +125,6 @@ impl Measured {
         gpu.retain(|run| kept.contains(&run.network));
         gpu_networks.retain(|run| kept.contains(&run.network));
         cpu.retain(|run| kept.contains(&run.network));
-        planned.retain(|run| kept.contains(&run.network));
         inferences.retain(|run| kept.contains(&run.network));
     }
 }

@@ -27,8 +27,9 @@ use serde::Serialize;
 
 pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
+use coexec_sim::device::{Direction, LinkTransfer};
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction, Stage};
-use coexec_sim::{Gpu, InputError, Mechanism, Text};
+use coexec_sim::{InputError, Mechanism, Text};
 use runs::ExecutedOn;
 
 /// The measured time of a network, or of a part of one.
@@ -74,23 +75,38 @@ impl<W> Run<W> {
 
 /// A layer on a GPU: the time of its launch.
 pub type GpuRun = Run<Layer>;
-/// A network on a GPU, end to end: its launches, in order.
-pub type GpuNetwork = Run<Vec<Layer>>;
+/// A network on a GPU, end to end.
+pub type GpuNetwork = Run<OnGpu>;
 /// A network on CPU cores, end to end.
 pub type CpuRun = Run<OnCores>;
 /// An operator that the host timed, from its call until it saw the end.
 pub type HostTimed = Run<ByHost>;
 
-/// A network from the host's memory and back: under a plan, or on the GPU alone.
+/// A network under a plan of several processors, end to end.
 pub type PlannedRun = Run<UnderPlan>;
+
+/// A network on a GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OnGpu {
+    /// Its launches, in order.
+    pub launches: Vec<Layer>,
+    /// What is copied where the GPU has its own memory. Empty if the device timed itself, or the tensors are unknown.
+    pub copies: Vec<(LinkTransfer, Direction)>,
+}
+
+impl FromIterator<Layer> for OnGpu {
+    fn from_iter<I: IntoIterator<Item = Layer>>(launches: I) -> Self {
+        Self { launches: launches.into_iter().collect(), copies: Vec::new() }
+    }
+}
 
 /// A network under a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnderPlan {
     /// The network.
     pub stages: Vec<Stage>,
-    /// The plan's file; none of the GPU alone.
-    pub plan: Option<Text>,
+    /// The plan's file.
+    pub plan: Text,
 }
 
 /// A network on CPU cores.
@@ -130,7 +146,7 @@ pub struct Runs<W> {
 pub struct ByProcessor {
     /// Layers on the GPU.
     pub gpu: Vec<GpuRun>,
-    /// Whole networks on the GPU, by launches.
+    /// Whole networks on the GPU.
     pub gpu_networks: Vec<GpuNetwork>,
     /// Networks on the CPU. A layer that ran alone is a network of one, named by what it
     /// computes, so that cross-validation keeps equal shapes in one fold.
@@ -138,7 +154,7 @@ pub struct ByProcessor {
     /// Operators that the host timed: cut between processors, or on the GPU alone from the
     /// host's memory and back.
     pub host_timed: Vec<HostTimed>,
-    /// Whole networks from the host's memory and back.
+    /// Whole networks under plans.
     pub planned: Vec<PlannedRun>,
     /// Whole networks on one unit, as a runtime compiled them.
     pub inferences: Vec<Inference>,
@@ -149,17 +165,6 @@ pub struct ByProcessor {
 }
 
 impl ByProcessor {
-    /// The networks on `gpu` alone to which its host path can be fitted. To a GPU with its own memory, the host also
-    /// copies, which is no part of that path.
-    pub fn inferences_on(&self, gpu: &Gpu) -> Vec<GpuNetwork> {
-        let alone = self.planned.iter().filter(|run| run.what.plan.is_none() && gpu.memory.is_none());
-        let by_launches = alone.map(|run| {
-            let layers = run.what.stages.iter().map(|stage| stage.layer.clone()).collect();
-            run.clone().of(layers)
-        });
-        self.gpu_networks.iter().cloned().chain(by_launches).collect()
-    }
-
     /// Number of usable runs.
     pub fn count(&self) -> usize {
         let Self { gpu, gpu_networks, cpu, host_timed, planned, inferences, answers, left_out: _ } = self;

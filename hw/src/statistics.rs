@@ -25,11 +25,11 @@ const DEVIATIONS_95: f64 = 1.96;
 /// Marks the disturbed repetitions. Other work on the machine only lengthens a time, and may
 /// lengthen most of them, so the fastest quarter defines what is usual.
 pub(crate) fn outliers(times: &[f64]) -> Vec<bool> {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
     if times.len() < MIN_REPETITIONS {
         return vec![false; times.len()];
     }
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
     let [least, quartile] = [sorted[0], sorted[times.len() / 4]];
     let usual = (OUTLIER_DISTANCES * (quartile - least)).max(MIN_MARGIN * quartile);
     times.iter().map(|&time| time > quartile + usual).collect()

@@ -27,7 +27,7 @@ use thiserror::Error;
 
 pub use missing::{Missing, missing, pieces, read_bytes, result_bytes};
 
-use crate::device::ProcessorKind;
+use crate::device::{Direction, ProcessorKind};
 use crate::kernel::CoreSet;
 use crate::plan::{ChainError, PlacementError, Plan, Processor, Region, Regions, computed};
 use crate::units::Bytes;
@@ -127,6 +127,15 @@ pub enum Memory {
     Host,
     /// The GPU's own.
     Gpu,
+}
+
+impl From<Memory> for Direction {
+    fn from(to: Memory) -> Self {
+        match to {
+            Memory::Host => Self::ToHost,
+            Memory::Gpu => Self::ToGpu,
+        }
+    }
 }
 
 /// The processors that have everything they need of a result.

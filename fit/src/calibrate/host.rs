@@ -217,7 +217,8 @@ fn solve(gpu: &Gpu, evidence: &[Evidence], options: &Options<'_>) -> HostFit {
 /// The equation of [`HostPath`] for values in the order of [`PRIORS`].
 fn inference_us(values: &[f64; PRIORS.len()], launches: Launches) -> f64 {
     let [inference, factor, gap, traffic] = values;
-    inference + factor * launches.alone_us + gap * f64::from(launches.count) + traffic * launches.bytes as f64
+    let Launches { alone_us, bytes, count, copies_us } = launches;
+    copies_us + inference + factor * alone_us + gap * f64::from(count) + traffic * bytes as f64
 }
 
 #[cfg(test)]
@@ -264,7 +265,7 @@ mod tests {
                 layers.extend(vec![layer(Operator::Elementwise(relu)); (number % 13) as usize]);
                 let network = GpuNetwork {
                     network: format!("net{number}"),
-                    what: layers,
+                    what: layers.into_iter().collect(),
                     measured_us: 1.0,
                     deviation_us: None,
                     line: u64::from(number),

@@ -15,7 +15,7 @@ use std::path::Path;
 use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::most_linked_column;
-use super::{Runs, usable};
+use super::{OnGpu, Runs, usable};
 use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
 use coexec_sim::{InputError, Text};
 
@@ -33,7 +33,7 @@ const MERGED_FUNCTIONS: [Function; MERGED] = [Function::Multiply, Function::Add,
 ///
 /// # Errors
 /// A file does not exist, is not such a table, or has no such phone.
-pub fn read(folder: &Path, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
+pub fn read(folder: &Path, device: &str) -> Result<Runs<OnGpu>, InputError> {
     let operations = benchmark_table::read(folder, OPERATIONS)?;
     parse(&operations, &benchmark_table::read(folder, TIMES)?, device)
 }
@@ -42,7 +42,7 @@ pub fn read(folder: &Path, device: &str) -> Result<Runs<Vec<Layer>>, InputError>
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<Layer>>, InputError> {
+pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<OnGpu>, InputError> {
     let table = Table::of(operations);
     let (columns, _) = Columns::of_phone(&table, device)?;
     let names = most_linked_column(&table)?;
@@ -53,7 +53,7 @@ pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<Vec<L
     let (runs, unknown) = usable(times.runs.into_iter().map(|run| {
         let network = launches.remove(&run.network);
         let network = network.ok_or_else(|| format!("the launches of {} are not known", run.network));
-        (run.line, network.map(|network| run.of(network.layers)))
+        (run.line, network.map(|network| run.of(network.layers.into_iter().collect())))
     }));
     left_out.extend(unknown);
     Ok(Runs { runs, left_out })
@@ -113,7 +113,7 @@ mod tests {
                              'Kernel': '1', 'Filter': '8', 'Group': '1'";
 
     /// Rows of operation, feature, kernel on the phone and kernel on another phone.
-    fn table(rows: &[[&str; 4]], times: &str) -> Runs<Vec<Layer>> {
+    fn table(rows: &[[&str; 4]], times: &str) -> Runs<OnGpu> {
         let header = "model,operation,feature,a|gpu|float,a|gpu|kernel,b|gpu|float,b|gpu|kernel\n".to_owned();
         let row = |[operation, feature, own, other]: &[&str; 4]| {
             format!("net,{operation},\"{{{feature}}}\",1,{own},1,{other}\n")
@@ -127,7 +127,7 @@ mod tests {
     fn names(rows: &[[&str; 4]]) -> Vec<String> {
         let table = table(rows, "net,1,2000,30\n");
         assert_eq!(table.left_out, []);
-        table.runs[0].what.iter().map(|layer| layer.operator.to_string()).collect()
+        table.runs[0].what.launches.iter().map(|layer| layer.operator.to_string()).collect()
     }
 
     #[test]

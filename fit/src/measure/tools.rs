@@ -222,7 +222,7 @@ impl Reader<'_> {
         let layers: Arc<[Layer]> = model.stages.iter().map(layer).collect();
         let whole = Run::timed(&model.name, (measured.micros, measured.deviation_us), line)?;
         if measured.on_gpu {
-            self.runs.gpu_networks.push(whole.of(layers.to_vec()));
+            self.runs.gpu_networks.push(whole.of(layers.iter().cloned().collect()));
             return Ok(());
         }
         let threads = measured.threads;

@@ -15,7 +15,7 @@ use coexec_sim::{Calibration, Unsupported};
 /// Group of whole inferences.
 const GROUP: &str = "gpu/end_to_end";
 
-/// Predicted totals of the launches of one network, without the host path.
+/// Predicted totals of the launches of one network and of the copies around them, without the host path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Launches {
     /// Sum of the launches' times alone, in microseconds.
@@ -24,6 +24,8 @@ pub struct Launches {
     pub bytes: u64,
     /// Number of launches.
     pub count: u32,
+    /// Time of the copies between the host's memory and the GPU's own, in microseconds.
+    pub copies_us: f64,
 }
 
 impl Launches {
@@ -33,7 +35,12 @@ impl Launches {
     /// The profile lacks a kernel's parameters.
     pub fn of(network: &GpuNetwork, gpu: &Gpu) -> Result<Self, Unsupported> {
         let mut launches = Self::default();
-        for layer in &network.what {
+        if let Some(memory) = &gpu.memory {
+            let copies = network.what.copies.iter();
+            launches.copies_us =
+                copies.map(|&(copy, direction)| memory.link.transfer(copy, direction).as_micros()).sum();
+        }
+        for layer in &network.what.launches {
             let execution = execute(layer, gpu)?;
             launches.alone_us += execution.phases.duration().as_micros();
             launches.bytes += execution.phases.bytes().0;
@@ -42,12 +49,12 @@ impl Launches {
         Ok(launches)
     }
 
-    /// Time of the inference, in microseconds; the sum of the launches where the profile
-    /// has no host path.
+    /// Time of the inference, in microseconds; copies and the sum of the launches where the profile has no host path.
     pub fn inference_us(&self, gpu: &Gpu) -> f64 {
-        gpu.host.as_ref().map_or(self.alone_us, |host| {
-            host.inference_us() + host.launches_us(self.alone_us, self.bytes, self.count)
-        })
+        self.copies_us
+            + gpu.host.as_ref().map_or(self.alone_us, |host| {
+                host.inference_us() + host.launches_us(self.alone_us, self.bytes, self.count)
+            })
     }
 }
 
@@ -109,7 +116,7 @@ impl<'a> Predictor<'a> {
 
 /// Multiply-adds of a network.
 fn operations(network: &GpuNetwork) -> f64 {
-    network.what.iter().map(flops_linear::operations).sum()
+    network.what.launches.iter().map(flops_linear::operations).sum()
 }
 
 #[cfg(test)]
@@ -157,6 +164,7 @@ mod tests {
         let launches = Launches::of(&network, &gpu).unwrap();
         let each: f64 = network
             .what
+            .launches
             .iter()
             .map(|layer| {
                 let phases = execute(layer, &gpu).unwrap().phases;

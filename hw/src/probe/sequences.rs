@@ -247,7 +247,8 @@ fn image_network(random: &mut ChaCha8Rng) -> Result<Graph, GraphError> {
 }
 
 /// Parallel branches with about the parts of channels that the modules of Inception v1 have (Szegedy et al. 2015,
-/// table 1): a quarter by 1x1, half by 3x3, an eighth each by 5x5 and pooling, of inputs that are reduced before.
+/// table 1): a quarter by 1x1, half by 3x3, an eighth each by 5x5 and pooling; inputs of 3x3 and 5x5 are reduced
+/// before. From 32 channels on, so that an eighth is a slice.
 fn inception_module(
     net: &mut GraphBuilder,
     from: Source,

@@ -70,7 +70,7 @@ fn conversion(bench: &Bench<'_>, budget: &TimeBudget<'_>) -> Result<Line> {
     let ProbeOptions { quick, seed, .. } = *bench.options;
     let sizes: &[usize] = if quick { &QUICK } else { &FULL };
     let [times] = over_sizes(sizes, 2, budget, |size| {
-        let pixels = (size / size_of::<f32>() / CONVERTED_CHANNELS as usize).next_power_of_two() as u32;
+        let pixels = (size / size_of::<f32>()) as u32 / CONVERTED_CHANNELS;
         let width = 1 << pixels.ilog2().div_ceil(2);
         let shape = Shape::image(pixels / width, width, CONVERTED_CHANNELS);
         let mut sent = Tensor::<f32>::new(&bench.runtime, shape, Layout::Buffer, Home::Device)?;

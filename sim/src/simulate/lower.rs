@@ -4,13 +4,11 @@ use super::compiled_graphs::Compiled;
 use super::memory::cluster_client;
 use super::price::{own_memory, resubmission};
 use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, join_delay};
-use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
+use crate::device::{LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::{Axis, GraphCover, Plan, Processor, Region, Regions, Span};
-use crate::schedule::{
-    Command, Memory, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule,
-};
+use crate::schedule::{Command, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Stage};
 
@@ -183,11 +181,7 @@ impl Pricing<'_, '_> {
                 if with_npu { delay + again() } else { delay }
             }
             What::Move { bytes, pieces, to, .. } => {
-                let direction = match to {
-                    Memory::Gpu => Direction::ToGpu,
-                    Memory::Host => Direction::ToHost,
-                };
-                let duration = copying(device, LinkTransfer { bytes, pieces }, direction);
+                let duration = copying(device, LinkTransfer { bytes, pieces }, to.into());
                 // The engine would give a phase of zero duration the time that the memory needs for its bytes.
                 let bytes = if duration == Picos::ZERO { Bytes::ZERO } else { bytes };
                 return Phases::from_iter([Phase::new(PhaseKind::Transfer, duration, bytes)]);

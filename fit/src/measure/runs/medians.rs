@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use super::{ExecutedOn, Measurement, RunTable};
 use crate::measure::benchmark_cpu::layers;
-use crate::measure::{ByHost, ByProcessor, OnCores, Run, SkippedRow, UnderPlan, family, grouped};
+use crate::measure::{ByHost, ByProcessor, OnCores, OnGpu, Run, SkippedRow, UnderPlan, family, grouped};
+use coexec_sim::device::{Direction, LinkTransfer};
 use coexec_sim::kernel::cpu::separate_passes;
+use coexec_sim::schedule::{Command, Setting, What, schedule};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Operator, Stage, fuse, network};
-use coexec_sim::{Overrides, Scenario, Text, Workload};
+use coexec_sim::{Mechanism, Overrides, Placement, Plan, Scenario, Text, Workload};
 
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are not outliers.
@@ -85,19 +87,20 @@ impl ByProcessor {
                 let (core_set, data_type) = (core_set.clone(), measurement.data_type);
                 self.cpu.push(Run { network, ..run.of(OnCores { core_set, data_type, layers }) });
             }
-            (ExecutedOn::Gpu, None) if synchronisation.is_some() => {
-                self.planned.push(run.of(UnderPlan { stages: table.stages_of(measurement)?, plan: None }));
-            }
             (ExecutedOn::Gpu, None) => {
                 let stages = table.stages_of(measurement)?;
-                self.gpu_networks.push(run.of(stages.into_iter().map(|stage| stage.layer).collect()));
+                // Otherwise the device timed itself.
+                let is_by_host = synchronisation.is_some();
+                let copies = if is_by_host { copies_around(&stages)? } else { Vec::new() };
+                let launches = stages.into_iter().map(|stage| stage.layer).collect();
+                self.gpu_networks.push(run.of(OnGpu { launches, copies }));
             }
             (ExecutedOn::Plan(name), None) => {
                 let known = table.plans.iter().find(|(known, _)| known == name);
                 let (_, plan) =
                     known.ok_or_else(|| format!("no plan {name} can be read next to the runs"))?;
                 let stages = table.stages_of(measurement)?;
-                self.planned.push(run.of(UnderPlan { stages, plan: Some(plan.clone()) }));
+                self.planned.push(run.of(UnderPlan { stages, plan: plan.clone() }));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
                 check_cut(&ran, layer)?;
@@ -109,6 +112,26 @@ impl ByProcessor {
         }
         Ok(())
     }
+}
+
+/// What is copied if `stages` run on a GPU with its own memory, from the host's memory and back.
+fn copies_around(stages: &[Stage]) -> Result<Vec<(LinkTransfer, Direction)>, String> {
+    let plan = Plan::new(Mechanism::EventWait, vec![Placement::GPU; stages.len()]);
+    let setting = Setting {
+        gpu_has_own_memory: true,
+        ends_on_host: true,
+        is_inference: true,
+        cpu_fills_the_queue: false,
+        control: None,
+    };
+    let commands = schedule(stages, &plan, &setting).map_err(|error| error.to_string())?.commands;
+    let copy = |command: Command| match command.what {
+        What::Move { bytes, pieces, to, .. } => Some((LinkTransfer { bytes, pieces }, to.into())),
+        What::Submit | What::Compute { .. } | What::HandOver { .. } | What::Join { .. } | What::ReadBack => {
+            None
+        }
+    };
+    Ok(commands.into_iter().filter_map(copy).collect())
 }
 
 /// The networks that the CPU ran so far, by name.
