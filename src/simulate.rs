@@ -20,7 +20,8 @@ use crate::{
 pub(crate) fn run(options: &Simulate, common: &Common) -> Result {
     options.place.check_one_plan(options.plan.as_deref())?;
     options.place.check_distinct(options.trace.as_deref(), options.plan.as_deref())?;
-    let scenario = options.place.load()?;
+    let plan = options.plan.as_deref().map(|path| Text::read(path)?.parse()).transpose()?;
+    let scenario = options.place.load_for(plan.as_ref())?;
     match &scenario.workload {
         Workload::Model(_) | Workload::Set(_) => one_model(&scenario, options, common),
         Workload::Language(task) => language::simulate(Case { scenario: &scenario, task }, options, common),

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use coexec_hw::fingerprint::is_date;
 use coexec_sim::explore::advice::{CONFIDENCE, Regret};
 use coexec_sim::{
-    InputError, Library, Mechanism, Overrides, Plan, ProcessorKind, Profile, Scenario, Strategy,
+    InputError, Library, Mechanism, Overrides, Plan, PlanFile, ProcessorKind, Profile, Scenario, Strategy,
 };
 
 use super::{one_or_all, picture, quoted};
@@ -51,17 +51,28 @@ impl ScenarioOptions {
 
     /// Reads or imports the scenario.
     pub(crate) fn load(&self) -> Result<Scenario, InputError> {
-        self.overridden(self.overrides.profile.clone())
+        self.overridden(self.overrides.profile.clone(), None)
+    }
+
+    /// Reads or imports the scenario, on the device that `plan` was made for unless another one is named.
+    pub(crate) fn load_for(&self, plan: Option<&PlanFile>) -> Result<Scenario, InputError> {
+        // A profile in a file may have another name, or be gone.
+        let made_for = plan.map(|plan| &plan.device).filter(|device| Profile::load(device).is_ok());
+        self.overridden(self.overrides.profile.clone(), made_for.cloned())
     }
 
     /// Reads or imports the scenario, on `device` instead of the one it names.
     pub(crate) fn load_on(&self, device: Profile) -> Result<Scenario, InputError> {
-        self.overridden(Some(Box::new(device)))
+        self.overridden(Some(Box::new(device)), None)
     }
 
-    fn overridden(&self, profile: Option<Box<Profile>>) -> Result<Scenario, InputError> {
+    fn overridden(
+        &self,
+        profile: Option<Box<Profile>>,
+        usual_device: Option<String>,
+    ) -> Result<Scenario, InputError> {
         let strategy = self.strategy.and_then(OneOrAll::one);
-        let overrides = Overrides { strategy, profile, ..self.overrides.clone() };
+        let overrides = Overrides { strategy, profile, usual_device, ..self.overrides.clone() };
         coexec_import::load(&self.scenario, &overrides, &self.how.import()?)
     }
 

@@ -89,6 +89,10 @@ fn what_checks_an_answer_asks_as_it_was_asked_and_for_what_can_be_run() {
     let text = coexec(["simulate", "resnet18", "--device", "pixel4", "--plan", plan]).stdout;
     let quoted = format!("resnet18 --device pixel4 --plan '{}' --out", plan.replace('\'', r"'\''"));
     assert!(text.contains(&quoted), "{quoted}: {text}");
+    // The device is the plan's, unless one is named.
+    assert_eq!(coexec(["simulate", "resnet18", "--plan", plan]).stdout, text);
+    let elsewhere = coexec(["simulate", "resnet18", "--device", "oneplus11", "--plan", plan]).stdout;
+    assert!(elsewhere.contains("on OnePlus 11") && elsewhere.contains("made for pixel4"), "{elsewhere}");
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub struct Overrides {
     /// A device that is not in a file; takes precedence over `device`
     #[cfg_attr(feature = "clap", arg(skip))]
     pub profile: Option<Box<Profile>>,
+    /// The device unless `device` or the scenario names one: that of a plan
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub usual_device: Option<String>,
     /// Batch size: images or token sequences per inference
     #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..)))]
     pub batch: Option<u32>,

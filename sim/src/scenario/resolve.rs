@@ -54,14 +54,14 @@ impl ScenarioFile {
         })
     }
 
-    /// The device named by the caller, else by the file, else [`DEFAULT_DEVICE`].
+    /// The device named by the caller, else by the file, else the caller's usual one, else [`DEFAULT_DEVICE`].
     fn device(&self, text: &Text, overrides: &Overrides) -> Result<Profile> {
         if let Some(profile) = &overrides.profile {
             return Ok(Profile::clone(profile));
         }
         match (&overrides.device, &self.device) {
             (Some(name), _) => Profile::load(name),
-            (None, None) => Profile::load(DEFAULT_DEVICE),
+            (None, None) => Profile::load(overrides.usual_device.as_deref().unwrap_or(DEFAULT_DEVICE)),
             // The error points to the key in the scenario, with the message of the profile's error.
             (None, Some(name)) => {
                 Profile::load(name).map_err(|error| text.refuse("device", error.to_string(), error.help()))
