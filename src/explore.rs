@@ -92,7 +92,7 @@ fn json(
         /// Optimality gap: how much the plan exceeds the bound, in percent.
         gap_percent: gap_percent(answer, scenario.options.objective),
         /// Whether the plan runs branches in another order than the model's, for which there is no bound.
-        is_reordered: !answer.plan.order.is_empty(),
+        is_reordered: answer.plan.is_reordered(),
         /// How certain it is that the plan found beats the best single processor, given the profile's
         /// errors.
         #[serde(skip_serializing_if = "output::is_null")]
@@ -158,7 +158,7 @@ fn print_answer(
     known::print_missing(known);
     let gap =
         gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
-    let order = (!answer.plan.order.is_empty()).then(|| OTHER_ORDER.to_owned());
+    let order = (answer.plan.is_reordered()).then(|| OTHER_ORDER.to_owned());
     output::line("");
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);
@@ -190,7 +190,7 @@ fn distance(gap_percent: f64, answer: &Answer, stages: &[Stage]) -> String {
     if let Some(period) = answer.period {
         return format!("A batch every {period}: at most {gap_percent:.2} % from the shortest period {what}");
     }
-    if gap_percent <= OPTIMAL_PERCENT && !answer.plan.order.is_empty() {
+    if gap_percent <= OPTIMAL_PERCENT && answer.plan.is_reordered() {
         format!("This plan is at least as good as the best {what}")
     } else if gap_percent <= OPTIMAL_PERCENT {
         format!("This plan is optimal {what}")

@@ -251,7 +251,7 @@ fn check_order(stages: &[Stage], plan: &Plan) -> Result<(), ScheduleError> {
         }
         is_computed[stage] = true;
     }
-    let is_whole = plan.order.is_empty() || plan.order.len() == stages.len();
+    let is_whole = !plan.is_reordered() || plan.order.len() == stages.len();
     if is_whole { Ok(()) } else { Err(ScheduleError::Order { stage: plan.order.len() }) }
 }
 

@@ -77,7 +77,7 @@ impl StrategyRow {
                 Ok(found) => {
                     if strategy == Strategy::Optimal {
                         bound = Some(explorer.bound(&found.prediction)?);
-                        is_reordered = !found.plan.order.is_empty();
+                        is_reordered = found.plan.is_reordered();
                     }
                     all.push(found);
                 }

@@ -329,6 +329,11 @@ impl Plan {
         Self { placements, order: Vec::new(), ..self.clone() }.chained(chains)
     }
 
+    /// Whether it runs the stages in another order than the workload's.
+    pub fn is_reordered(&self) -> bool {
+        !self.order.is_empty()
+    }
+
     /// The chain of a stage, if any.
     pub fn chain(&self, stage: usize) -> Option<u32> {
         self.chains.get(stage).copied().flatten()

@@ -50,7 +50,7 @@ fn walked(explorer: &mut Explorer<'_, '_>, model: &Model<'_>, steps: usize, seed
     let mut known = f64::INFINITY;
     let (mut least, mut simulated) = (f64::INFINITY, 0);
     for _ in 0..steps {
-        let changed = walk::changed(model, &plan, walk::STREAM_CHANGE_KINDS, &mut random);
+        let changed = walk::changed(model, &plan, walk::ALL_CHANGE_KINDS, &mut random);
         let Some(changed) = changed.filter(is_covered) else { continue };
         let Ok(cost) = explorer.cost_of(&changed) else { continue };
         simulated += 1;
@@ -371,7 +371,7 @@ fn a_plan_with_an_order_takes_as_long_as_on_stages_in_that_order() {
         let mut plan = explorer.plan(vec![Placement::GPU; stages.len()]);
         let mut simulated = 0;
         for _ in 0..400 {
-            let Some(changed) = walk::changed(&model, &plan, walk::STREAM_CHANGE_KINDS, &mut random) else {
+            let Some(changed) = walk::changed(&model, &plan, walk::ALL_CHANGE_KINDS, &mut random) else {
                 continue;
             };
             let Ok(expected) = explorer.simulator.run(&model.stages, &changed) else { continue };

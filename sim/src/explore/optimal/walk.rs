@@ -30,10 +30,10 @@ const SEED: u64 = 1;
 /// Farthest that a cut is moved, as a fraction of all lines.
 const MAX_CUT_SHIFT: f64 = 0.08;
 
-/// Kinds of changes of [`changed`], and those for streams of batches and for annealing, which also
-/// balance the processors: when one operator leaves a processor, another takes its place.
+/// Kinds of changes of [`changed`] for the latency, and all of them, for streams of batches and for annealing: the
+/// others also balance the processors, as when one operator leaves a processor, another takes its place.
 const CHANGE_KINDS: i32 = 4;
-pub(super) const STREAM_CHANGE_KINDS: i32 = 6;
+pub(super) const ALL_CHANGE_KINDS: i32 = 6;
 
 /// Changes drawn for a stream of batches per change simulated: most of them keep a processor busy for
 /// longer than the best period. Half of them are two changes at once.
@@ -127,7 +127,7 @@ fn improved(
     let mut simulated = 0;
     let streams = explorer.period_counts().is_some();
     let (kinds, tries) = if streams {
-        (STREAM_CHANGE_KINDS, changes * DRAWS_PER_SIMULATED_CHANGE)
+        (ALL_CHANGE_KINDS, changes * DRAWS_PER_SIMULATED_CHANGE)
     } else {
         (CHANGE_KINDS, changes)
     };

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::orders::moved;
-use super::{STREAM_CHANGE_KINDS, changed, cost_below, in_units, own_chain, shares, shifted};
+use super::{ALL_CHANGE_KINDS, changed, cost_below, in_units, own_chain, shares, shifted};
 use crate::explore::Explorer;
 use crate::explore::optimal::Model;
 use crate::plan::{Axis, Placement, Plan, Processor};
@@ -84,7 +84,7 @@ fn neighbour(model: &Model<'_>, plan: &Plan, is_reordered: bool, random: &mut Ch
         2 => shift(model, plan, random),
         3 => reversed(plan, random.random_range(0..model.stages.len())),
         4 | 5 if is_reordered => moved(&model.stages, plan, random),
-        _ => changed(model, plan, STREAM_CHANGE_KINDS, random),
+        _ => changed(model, plan, ALL_CHANGE_KINDS, random),
     }
 }
 
