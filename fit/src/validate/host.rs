@@ -1,4 +1,4 @@
-//! Validation of whole inferences on a GPU: launches and host path.
+//! Validation of whole inferences on a GPU: launches, host path, and copies to a GPU with its own memory.
 //!
 //! An inference is unseen where its network is not among those that the profile was
 //! fitted to. Without a host path in the profile, the prediction is the sum of the
