@@ -147,20 +147,22 @@ impl Converter<'_> {
         Ok(View { source, ..view })
     }
 
-    /// Group norm; instance norm without `groups`.
+    /// Group norm; instance norm without `groups`. Frameworks compute it in the layout that the image has; its
+    /// cost is that of a layer norm of as many elements.
     pub(super) fn group_norm(&mut self, node: &SourceNode, groups: Option<u32>) -> Conversion<View> {
         let view = self.view(node, 0)?;
-        let extents = view.extents.clone();
-        let [batch, channels, ..] = extents[..] else {
+        let [_, channels, ..] = view.extents[..] else {
             return unsound("a norm over something that is not an image");
         };
         let groups = groups.unwrap_or(channels);
         if groups == 0 || channels % groups != 0 {
             return unsound(format!("{channels} channels in {groups} groups"));
         }
-        let rest = elements(&extents) / u64::from(batch) / u64::from(groups);
-        let grouped = view.reshaped(vec![batch, groups, as_extent(rest)]);
-        Ok(self.normalised(&grouped, NormKind::Layer)?.reshaped(extents))
+        self.approximate("a layer norm of as many elements");
+        let arranged = self.with_inner_channels(&view)?;
+        let norm = Norm { kind: NormKind::Layer, input: arranged.shape };
+        let source = self.emit("", norm, &[arranged.source])?;
+        Ok(View { source, ..arranged })
     }
 
     /// Batch norm: folded into the operator before it if that has weights and no other reader. A

@@ -1,11 +1,12 @@
-//! Recognises decomposed layer and RMS norms.
+//! Recognises decomposed layer, RMS and group norms.
 //!
-//! The match starts at a mean along the last axis, or along the channels of channels-first
+//! For layer and RMS norms the match starts at a mean along the last axis, or along the channels of channels-first
 //! images. It collects the nodes that compute from `x` alone by element-wise functions and
 //! such means, up to the first binary node that all of them lead to; a square root must be
 //! among them. A scale and a shift after it belong to the norm. In TFLite files, whose
 //! runtime executes each node, a layer norm is a single step only where the GPU delegate
-//! fuses it into one kernel.
+//! fuses it into one kernel. A group norm is an instance norm between two reshapes: one that
+//! makes each group of channels an instance, and one back to the image.
 
 use std::collections::HashSet;
 use std::iter::successors;
@@ -37,6 +38,42 @@ pub(super) fn rewrite(model: &mut Model) {
             done = last;
         }
     }
+    for index in 0..model.nodes.len() {
+        if let Some((from, last, groups)) = of_groups(model, &links, index) {
+            let node = &mut model.nodes[last];
+            node.work = Work::GroupNorm { groups: Some(groups) };
+            node.reads = vec![Some(from)];
+        }
+    }
+}
+
+/// For the instance norm at node `key`, if its instances are groups of channels: the image, the last
+/// node and the number of groups.
+fn of_groups(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, u32)> {
+    let node = &model.nodes[key];
+    let is_reshape = |index: usize| matches!(model.nodes[index].work, Work::Reshape(_));
+    let grouping = links.writer[node.operand(0)?]?;
+    let back = links.only_reader(result(node)?)?;
+    if node.work != (Work::GroupNorm { groups: None }) || !is_reshape(grouping) || !is_reshape(back) {
+        return None;
+    }
+    let grouping = &model.nodes[grouping];
+    let from = grouping.operand(0)?;
+    let target = model.tensors[grouping.operand(1)?].constant.as_ref()?.integers()?;
+    let &[_, groups, _] = target.as_slice() else { return None };
+    // Back to the extents of the image: those that the file states, or those read from the image.
+    let extents = model.nodes[back].operand(1)?;
+    let is_back = match &model.tensors[extents].constant {
+        Some(stated) => {
+            let of_image = model.tensors[from].extents.as_ref()?.iter().map(|&extent| i64::from(extent));
+            stated.integers()?.into_iter().eq(of_image)
+        }
+        None => {
+            let writer = &model.nodes[links.writer[extents]?];
+            matches!(writer.work, Work::Shape { .. }) && writer.operand(0) == Some(from)
+        }
+    };
+    Some((from, with_scale(model, links, back), u32::try_from(groups).ok().filter(|_| is_back)?))
 }
 
 /// The axis of a mean along the last axis or the channels of an image; `None` for other nodes.

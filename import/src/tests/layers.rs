@@ -140,10 +140,26 @@ fn products_of_activations_know_which_axis_is_of_images_and_which_of_heads() {
 }
 
 #[test]
-fn a_norm_of_groups_of_channels_is_a_norm_of_rows_as_long() {
-    let model = Builder::new(&[1, 8, 4, 4]).node("GroupNormalization", &["x"], "y", &[("num_groups", &[2])]);
-    let found = model.operators();
-    assert!(found.contains(&"Layer norm 1x2x64".to_owned()), "{found:?}");
+fn a_norm_of_groups_of_channels_leaves_the_image_where_it_is() {
+    let groups = [("num_groups", &[2][..])];
+    let one_node = Builder::new(&[1, 8, 4, 4]).node("GroupNormalization", &["x"], "y", &groups);
+    assert_eq!(one_node.operators(), ["Layer norm 4x4x8"]);
+    let spelled_out = |back: &[i64]| {
+        let model = Builder::new(&[1, 8, 4, 4])
+            .integers("grouped", &[0, 2, -1])
+            .integers("image", back)
+            .weights("ones", &[2])
+            .weights("scale", &[8, 1, 1])
+            .weights("shift", &[8, 1, 1])
+            .node("Reshape", &["x", "grouped"], "a", &[])
+            .node("InstanceNormalization", &["a", "ones", "ones"], "b", &[])
+            .node("Reshape", &["b", "image"], "c", &[])
+            .node("Mul", &["c", "scale"], "d", &[])
+            .node("Add", &["d", "shift"], "y", &[]);
+        model.operators()
+    };
+    assert_eq!(spelled_out(&[1, 8, 4, 4]), ["Layer norm 4x4x8"]);
+    assert!(spelled_out(&[1, 8, 2, 8]).len() > 1, "the image has other extents afterwards");
 }
 
 #[test]
