@@ -63,15 +63,12 @@ fn of_groups(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usiz
     let &[_, groups, _] = target.as_slice() else { return None };
     // Back to the extents of the image: those that the file states, or those read from the image.
     let extents = model.nodes[back].operand(1)?;
-    let is_back = match &model.tensors[extents].constant {
-        Some(stated) => {
-            let of_image = model.tensors[from].extents.as_ref()?.iter().map(|&extent| i64::from(extent));
-            stated.integers()?.into_iter().eq(of_image)
-        }
-        None => {
-            let writer = &model.nodes[links.writer[extents]?];
-            matches!(writer.work, Work::Shape { .. }) && writer.operand(0) == Some(from)
-        }
+    let is_back = if let Some(stated) = &model.tensors[extents].constant {
+        let of_image = model.tensors[from].extents.as_ref()?.iter().map(|&extent| i64::from(extent));
+        stated.integers()?.into_iter().eq(of_image)
+    } else {
+        let writer = &model.nodes[links.writer[extents]?];
+        matches!(writer.work, Work::Shape { .. }) && writer.operand(0) == Some(from)
     };
     Some((from, with_scale(model, links, back), u32::try_from(groups).ok().filter(|_| is_back)?))
 }

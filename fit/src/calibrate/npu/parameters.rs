@@ -99,7 +99,7 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(token_gbps, 0.7, VECTOR),
     parameter!(nonlinear_elements_per_ns, 0.5, VECTOR),
     parameter!(large_resize_elements_per_ns, 0.5, VECTOR),
-    parameter!(channel_reduction_elements_per_ns, 0.5, VECTOR),
+    parameter!(channel_reduction_elements_per_ns, 0.3, VECTOR),
     parameter!(gathered_elements_per_ns, 0.5, VECTOR),
     parameter!(bandwidth_gbps, 0.15, MEMORY),
     parameter!(one_row_bandwidth_gbps, 0.3, MEMORY),
@@ -107,7 +107,12 @@ pub(super) const PARAMETERS: [Parameter; 24] = [
     parameter!(integer.product_rate_factor, 0.3, INTEGERS),
     parameter!(integer.volume_rate_factor, 0.15, INTEGERS),
     parameter!(integer.fixed_cost_factor, 0.4, &[]),
-    parameter!(integer.matrix_us, 0.5, COST),
+    Parameter {
+        key: "integer.matrix_us",
+        deviation: 0.5,
+        speeds: COST,
+        of: |compiled| compiled.integer.as_mut()?.matrix_us.as_mut(),
+    },
     parameter!(integer.batch_norm_elements_per_ns, 0.5, VECTOR),
     parameter!(integer_weights.product_rate_factor, 0.3, INTEGERS),
 ];
@@ -225,8 +230,11 @@ impl Setting {
         source.clone_into(&mut compiled.source);
         compiled.basis = Basis::Measured;
         if let Some(integer) = &mut compiled.integer {
-            let vector = &mut integer.vector_rate_factor.value;
-            *vector = rounded(*vector, VALUE_DIGITS);
+            let tied =
+                [Some(&mut integer.vector_rate_factor), integer.channel_reduction_rate_factor.as_mut()];
+            for quantity in tied.into_iter().flatten() {
+                quantity.value = rounded(quantity.value, VALUE_DIGITS);
+            }
             source.clone_into(&mut integer.source);
         }
         if let Some(weights) = &mut compiled.integer_weights {
@@ -260,6 +268,9 @@ fn tie(compiled: &mut CompiledGraphs, keeps_vector: bool) {
     let Some(integer) = &mut compiled.integer else { return };
     if !keeps_vector {
         integer.vector_rate_factor.value = VECTOR_OVER_PRODUCTS * integer.product_rate_factor.value;
+        if let Some(factor) = &mut integer.channel_reduction_rate_factor {
+            factor.value = integer.vector_rate_factor.value;
+        }
     }
     if let Some(weights) = &mut compiled.integer_weights {
         weights.batch_norm_elements_per_ns = integer.batch_norm_elements_per_ns.clone();

@@ -3,10 +3,10 @@
 
 use coexec_sim::workload::{Elementwise, Function, Graph, GraphError, Node, NodeId, Operator, Shape, Source};
 
-/// Substrings of the names of models that do not normalise: detectors, restoration, models with the
-/// normalisation folded into their weights, and models without pictures (from AI Hub's code of each,
-/// in which the class `ImageNetClassifier` and similar ones normalise).
-const TAKES_PICTURES_AS_THEY_ARE: &str = include_str!("normalisation/taken_as_they_are.txt");
+/// Models that normalise each channel, by name: AI Hub's code of each calls a function for it or contains it
+/// (`qai-hub-models` 0.65, and the graphs of `data/aihub`). The others take pictures as they are, scale all channels
+/// alike, have the normalisation folded into their weights, or read no pictures.
+const NORMALISED: &str = include_str!("normalisation/normalised.txt");
 
 /// Channels of a picture.
 const CHANNELS: u32 = 3;
@@ -17,7 +17,9 @@ const CHANNELS: u32 = 3;
 /// # Errors
 /// The graph would exceed the maximum size.
 pub(super) fn with_normalisation(name: &str, graph: Graph) -> Result<Graph, GraphError> {
-    if TAKES_PICTURES_AS_THEY_ARE.lines().any(|word| name.contains(word)) {
+    // A part of a model is named after the model and two underscores.
+    let model = name.split_once("__").map_or(name, |(model, _)| model);
+    if !NORMALISED.lines().any(|normalised| normalised == model) {
         return Ok(graph);
     }
     let is_picture =

@@ -91,8 +91,10 @@ pub struct IntegerGraphs {
     pub vector_rate_factor: Quantity,
     /// Fixed costs relative to floats.
     pub fixed_cost_factor: Quantity,
-    /// Overhead per matrix of a batched product.
-    pub matrix_us: Quantity,
+    /// Overhead per matrix of a batched product. If absent, that of floats.
+    pub matrix_us: Option<Quantity>,
+    /// Rate of reductions over channels relative to floats. If absent, they run at the rate of floats.
+    pub channel_reduction_rate_factor: Option<Quantity>,
     /// Result rate of a stand-alone batch norm.
     pub batch_norm_elements_per_ns: Quantity,
 }

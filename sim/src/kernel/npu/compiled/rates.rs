@@ -2,7 +2,7 @@
 
 use super::Kernel;
 use super::work::Work;
-use crate::device::CompiledGraphs;
+use crate::device::{CompiledGraphs, Quantity};
 use crate::kernel::{Result, Unsupported};
 use crate::workload::DataType;
 
@@ -65,6 +65,7 @@ pub(super) struct Rates<'a> {
     volume: f64,
     vector: f64,
     fixed: f64,
+    channel_reduction: f64,
     matrix_us: f64,
     /// Results of a stand-alone batch norm per nanosecond; `None` if it is bound by its operands'
     /// transfer.
@@ -89,6 +90,7 @@ impl<'a> Rates<'a> {
             volume: 1.0,
             vector: 1.0,
             fixed: 1.0,
+            channel_reduction: 1.0,
             matrix_us: compiled.matrix_us.value,
             batch_norm: None,
         };
@@ -102,13 +104,15 @@ impl<'a> Rates<'a> {
         match data_type {
             DataType::F32 | DataType::F16 => Ok(float),
             DataType::I8 => {
+                let value = |quantity: &Quantity| quantity.value;
                 let integer = compiled.integer.as_ref().ok_or_else(|| unknown("integer"))?;
                 Ok(Self {
                     product: integer.product_rate_factor.value,
                     volume: integer.volume_rate_factor.value,
                     vector: integer.vector_rate_factor.value,
                     fixed: integer.fixed_cost_factor.value,
-                    matrix_us: integer.matrix_us.value,
+                    channel_reduction: integer.channel_reduction_rate_factor.as_ref().map_or(1.0, value),
+                    matrix_us: integer.matrix_us.as_ref().map_or(float.matrix_us, value),
                     batch_norm: Some(integer.batch_norm_elements_per_ns.value),
                     ..float
                 })
@@ -206,7 +210,8 @@ impl<'a> Rates<'a> {
                 micros(work.written, rate) + operands
             }
             Kernel::ChannelReduction => {
-                micros(work.read, compiled.channel_reduction_elements_per_ns.value) + operands
+                let rate = compiled.channel_reduction_elements_per_ns.value * self.channel_reduction;
+                micros(work.read, rate) + operands
             }
             Kernel::Movement if work.aligned => operands,
             Kernel::Movement => relaid,
