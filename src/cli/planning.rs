@@ -258,7 +258,13 @@ pub(crate) struct Compare {
     /// Device profiles: bundled names, aliases or files, separated by commas. `unified` is every
     /// bundled device whose CPU and GPU share one memory, except those known only from a specification;
     /// `all` is every one with a GPU. Both omit devices of unknown power where plans minimise energy
-    #[arg(long, value_name = "NAME|FILE,...", default_value = "unified", value_delimiter = ',')]
+    #[arg(
+        long,
+        alias = "device",
+        value_name = "NAME|FILE,...",
+        default_value = "unified",
+        value_delimiter = ','
+    )]
     pub(crate) devices: Vec<String>,
     /// Strategies to show in addition to `optimal` and the baseline, separated by commas
     #[arg(long, value_name = "NAME,...", value_parser = one_or_all::<Strategy>(), default_value = "all", value_delimiter = ',')]

@@ -67,11 +67,19 @@ impl Converter<'_> {
         let leading = [computed, stored].concat();
         let order = self.order_with(&leading, along, &extents);
         let (shape, dimension) = self.placed(leading[0], along, &order)?;
-        let arranged = |view: &View| {
+        let mut arranged = |view: &View| {
             let own = wide(&view.extents, order.clone());
             self.arranged(view, &own, shape.with(dimension, view.extents[along]))
         };
-        let sources = views.iter().map(arranged).collect::<Conversion<Vec<Source>>>()?;
+        let mut sources: Vec<Source> = Vec::with_capacity(views.len());
+        for (index, view) in views.iter().enumerate() {
+            // Copies of one tensor are rearranged once.
+            let before = index.checked_sub(1).filter(|&before| views[before] == *view);
+            sources.push(match before {
+                Some(before) => sources[before],
+                None => arranged(view)?,
+            });
+        }
         let parts: Vec<u32> = views.iter().map(|view| view.extents[along]).collect();
         let extent = shape.with(dimension, parts[0]);
         let source = self.emit("", Concat { extent, dimension, extents: parts }, &sources)?;

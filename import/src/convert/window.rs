@@ -109,7 +109,9 @@ impl Converter<'_> {
         }
         if window == Window::valid(1) {
             // An adaptive pool at the extents that the network was made for.
-            return Ok(self.image_view(image.source, image.flat));
+            let pool = self.image_view(image.source, image.flat);
+            self.write_like_first(node, &pool)?;
+            return Ok(pool);
         }
         let pool = self.operator_view(Pool { kind, input: image.shape, window }.into(), &image)?;
         self.write_like_first(node, &pool)?;

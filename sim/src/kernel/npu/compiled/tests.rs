@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::device::Profile;
 use crate::workload::{
-    Conv2d, DepthwiseConv2d, Function, Generic, GenericKind, Linear, Linked, MatMul, Norm, NormKind,
-    Operator, Pool, PoolKind, Reshape, Shape, Stage, Window, fuse, network,
+    Conv2d, DepthwiseConv2d, Elementwise, Function, Generic, GenericKind, Linear, Linked, MatMul, Norm,
+    NormKind, Operator, Pool, PoolKind, Reshape, Shape, Stage, Window, fuse, network,
 };
 
 fn compiled() -> CompiledGraphs {
@@ -150,6 +150,24 @@ fn maxima_over_channels_are_faster_in_integers_where_the_profile_states_it() {
     let factor = &mut rates.integer.as_mut().unwrap().channel_reduction_rate_factor;
     assert!(factor.take().unwrap().value > 3.0);
     assert!(integers < 0.75 * floats && micros(DataType::I8, &rates) > 1.2 * integers);
+}
+
+#[test]
+fn a_picture_is_normalised_by_two_functions_and_not_by_one_or_three() {
+    let picture = Shape::image(224, 224, 3);
+    let micros = |more: &[Function]| {
+        let scale =
+            Elementwise { function: Function::Multiply, input: picture, other: Some(Shape::image(1, 1, 3)) };
+        let layer = Layer { linked: more.iter().copied().collect(), ..layer(scale) };
+        // It reads an input of the network, which has no producer, and a constant for each function.
+        let member = Member { layer: &layer, inputs: Vec::new(), input_count: 2 + more.len() };
+        let compiled = compiled();
+        Graph::new(&[member], compiled.on_chip_bytes.value).unwrap().micros(&compiled).unwrap()
+    };
+    let normalising = 2.0 * f64::from(224 * 224) * compiled().normalised_pixel_ns.value / 1e3;
+    let [one, two, three] = [&[][..], &[Function::Add], &[Function::Add, Function::Multiply]].map(micros);
+    assert!(one < compiled().graph_us.value + 0.3 * normalising, "{one}");
+    assert!(two - one > 0.9 * normalising && three - two < 0.1 * normalising, "{one}, {two}, {three}");
 }
 
 #[test]
