@@ -1,5 +1,5 @@
 use super::*;
-use coexec_sim::workload::{GraphBuilder, Shape};
+use coexec_sim::workload::{GraphBuilder, Shape, Window};
 
 const HEADER: &str = "model,component,family,graph,chip,chipset,device,os,runtime,precision,precision_raw,time_us,\
                       mem_min_bytes,mem_max_bytes,unit,layers_npu,layers_gpu,layers_cpu,tool_versions,date,origin,\
@@ -123,4 +123,21 @@ fn an_unknown_chip_lists_the_known_ones_and_a_table_names_its_missing_column() {
     let text = Text { name: "m.csv".into(), content: "model,graph\nm,g\n".into() };
     let error = parse(&text, "a", graph).unwrap_err();
     assert!(error.to_string().contains("missing field"), "{error}");
+}
+
+#[test]
+fn the_pictures_of_models_whose_code_normalises_are_normalised() {
+    let nodes = |name: &str| {
+        let mut builder = GraphBuilder::new(name, DataType::F32);
+        let picture = builder.input(Shape::image(32, 32, 3));
+        builder.conv(picture, 8, Window::same(3));
+        normalisation::with_normalisation(name, builder.build().unwrap()).unwrap().nodes().len()
+    };
+    let bare = nodes("yolov8_det");
+    for name in ["resnet50", "sam2__encoder"] {
+        assert_eq!(nodes(name), bare + 2, "{name}");
+    }
+    for name in ["resnet50_large", "googlenet", "any"] {
+        assert_eq!(nodes(name), bare, "{name}");
+    }
 }
