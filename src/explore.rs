@@ -158,7 +158,7 @@ fn print_answer(
     known::print_missing(known);
     let gap =
         gap_percent(answer, scenario.options.objective).map(|gap| distance(gap, answer, scenario.stages()));
-    let order = (answer.plan.is_reordered()).then(|| OTHER_ORDER.to_owned());
+    let order = answer.plan.is_reordered().then(|| OTHER_ORDER.to_owned());
     output::line("");
     for sentence in order.into_iter().chain(gap).chain(advice.sentence(confidence)) {
         output::line(&sentence);

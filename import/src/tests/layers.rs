@@ -171,19 +171,6 @@ fn a_pooling_by_windows_of_one_element_has_places_too() {
 }
 
 #[test]
-fn copies_of_a_tensor_are_rearranged_once() {
-    let model = Builder::new(&[1, 2, 1, 64])
-        .integers("extents", &[1, 2, 16, 64])
-        .node("Transpose", &["x"], "a", &[("perm", &[0, 3, 2, 1])])
-        .integers("flat", &[1, 64, 2, 1])
-        .node("Reshape", &["a", "flat"], "b", &[])
-        .integers("wide", &[1, 64, 2, 16])
-        .node("Expand", &["b", "wide"], "y", &[]);
-    let found = model.operators();
-    assert!(found.len() <= 2, "{found:?}");
-}
-
-#[test]
 fn a_dynamic_scale_is_part_of_the_following_product() {
     let model = Builder::new(&[1, 5, 64])
         .weights("w", &[64, 8])

@@ -277,3 +277,18 @@ fn zeros_around_are_computed_as_exporters_do_that_keep_an_extent() {
         .node("Conv", &["padded", "w"], "y", &[("strides", &[2, 2])]);
     assert_eq!(model.operators(), ["conv2d 3x3 224x224x3 -> 112x112x8"]);
 }
+
+#[test]
+fn copies_of_a_tensor_are_rearranged_once() {
+    // Channels and pixels mix in the rows, so that no order of axes describes them.
+    let model = Builder::new(&[1, 8, 4, 4])
+        .node("GlobalMaxPool", &["x"], "peak", &[])
+        .node("Mul", &["x", "peak"], "a", &[])
+        .integers("rows", &[1, 2, 1, 64])
+        .node("Reshape", &["a", "rows"], "b", &[])
+        .integers("wide", &[1, 2, 16, 64])
+        .node("Expand", &["b", "wide"], "y", &[]);
+    let found = model.operators();
+    let reshapes = found.iter().filter(|operator| operator.starts_with("reshape")).count();
+    assert!(reshapes <= 2 && found.iter().any(|operator| operator.starts_with("concat")), "{found:?}");
+}
