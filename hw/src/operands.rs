@@ -196,22 +196,18 @@ pub fn linked_operands(layer: &Layer) -> usize {
 }
 
 /// Checks the lengths of a layer's inputs: the operator's own, then one for each linked binary
-/// function, which has the size of the output or one value per channel. Allocates nothing.
+/// function. Allocates nothing.
 ///
 /// # Errors
 /// Where the number of inputs is wrong, or one has the wrong size.
 pub fn check_inputs(layer: &Layer, lengths: impl ExactSizeIterator<Item = usize>) -> Result {
-    let own = || layer.operator.input_shapes();
-    let expected = own().count() + linked_operands(layer);
+    let expected = layer.read_shapes().count();
     if lengths.len() != expected {
         return Err(OperandError::count(lengths.len(), expected, "inputs"));
     }
-    let output = layer.operator.output();
-    let shapes = own().map(Some).chain(std::iter::repeat(None));
-    for (index, (found, own)) in lengths.zip(shapes).enumerate() {
-        let expected = own.unwrap_or(output).elements() as usize;
-        let is_broadcast = own.is_none() && found == output.channels as usize;
-        if found != expected && !is_broadcast {
+    for (index, (found, shape)) in lengths.zip(layer.read_shapes()).enumerate() {
+        let expected = shape.elements() as usize;
+        if found != expected {
             return Err(OperandError::count(found, expected, format!("elements in input {index}")));
         }
     }

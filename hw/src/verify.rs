@@ -8,6 +8,7 @@
 
 mod reference;
 
+use coexec_sim::workload::Elementwise;
 use coexec_sim::{Layer, Region};
 use thiserror::Error;
 
@@ -93,10 +94,8 @@ impl<'a> Reference<'a> {
         let wanted = reference::Wanted { weights: self.weights, inputs: self.inputs, pixel, channel };
         let mut result = wanted.of(operator);
         let mut others = operator.inputs().len()..self.inputs.len();
-        let channels = operator.output().channels as usize;
-        for &function in self.layer.linked.functions() {
-            let other = if function.is_binary() { others.next() } else { None };
-            let other = other.map(|input| wanted.operand(input, channels));
+        for Elementwise { function, input, other } in self.layer.linked.operators(operator.output()) {
+            let other = other.and_then(|other| Some(wanted.operand(others.next()?, input, other)));
             result = reference::apply(function, result, other);
         }
         result
@@ -145,7 +144,7 @@ impl<'a> Reference<'a> {
 #[cfg(test)]
 mod tests {
     use coexec_sim::workload::{
-        DataType, Dimension, Elementwise, Function, Linear, Operator, Pad, Shape, Slice, Transpose,
+        DataType, Dimension, Function, Linear, Linked, Operator, Pad, SecondOperand, Shape, Slice, Transpose,
     };
 
     use super::*;
@@ -299,7 +298,14 @@ mod tests {
 
     #[test]
     fn linked_functions_apply_in_order() {
-        let linked = [Function::Add, Function::Relu, Function::Multiply].into_iter().collect();
+        let mut linked = Linked::default();
+        for (function, operand) in [
+            (Function::Add, SecondOperand::PER_CHANNEL),
+            (Function::Relu, SecondOperand::WHOLE),
+            (Function::Multiply, SecondOperand::WHOLE),
+        ] {
+            assert!(linked.push(function, operand));
+        }
         let layer = Layer { linked, ..layer(1) };
         let inputs = [&[1.0, -2.0][..], &[0.5, 0.5, 0.5], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]];
         let weights = Weights { kernel: &[1.0, 1.0, -1.0], bias: &[0.0; 3] };

@@ -16,7 +16,7 @@ use super::benchmark_gpu::{Columns, FUSED_KERNEL, Part, whole_networks};
 use super::benchmark_table::{self, GPU, OPERATIONS, TIMES, Table, end_to_end};
 use super::gaps::most_linked_column;
 use super::{OnGpu, Runs, usable};
-use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, Shape};
+use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Linked, Operator, SecondOperand, Shape};
 use coexec_sim::{InputError, Text};
 
 /// Element-wise operations that one launch merges: a product and a sum (a scaled
@@ -96,7 +96,7 @@ fn element_wise(input: Shape, functions: usize) -> Layer {
     let operator = Operator::Elementwise(Elementwise { function: first, input, other });
     let mut linked = Linked::default();
     for function in rest.into_iter().take(functions.saturating_sub(1)) {
-        linked.push(function, true);
+        linked.push(function, SecondOperand::PER_CHANNEL);
     }
     Layer { operator, linked, data_type: DataType::F32 }
 }

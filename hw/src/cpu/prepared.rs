@@ -9,7 +9,7 @@ use coexec_sim::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
     self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, PoolKind, Reduction,
-    Resize, Shape, Window,
+    Resize, SecondOperand, Shape, Window,
 };
 
 use super::product::{Dimensions, Product};
@@ -34,7 +34,7 @@ pub(super) enum Implementation<T> {
     BatchedProduct(Product<T>),
     Depthwise(Depthwise<T>),
     Pooling(Pooling),
-    Elementwise(Function),
+    Elementwise(Function, SecondOperand),
     Softmax,
     Normalisation(Normalisation<T>),
     /// Contiguous elements of each input per repetition of the concatenation.
@@ -49,8 +49,8 @@ pub(super) enum Implementation<T> {
 /// A linked function that runs as a pass of its own after the operator.
 pub(super) struct Pass<T> {
     pub(super) function: Function,
-    /// Index of the layer's input that a binary function reads.
-    pub(super) input: Option<usize>,
+    /// Index of the layer's input that a binary function reads, and how.
+    pub(super) input: Option<(usize, SecondOperand)>,
     pub(super) clamp: Option<[T; 2]>,
 }
 
@@ -108,7 +108,9 @@ impl<T: Element> Implementation<T> {
             Class::Reduction(Reduction::Normalisation(statistic)) => normalised(Some(statistic)),
             // A batch norm: its trained statistics are folded into scales and shifts.
             Class::Elementwise(_) if operator.folds() => normalised(None),
-            Class::Elementwise(elementwise) => Self::Elementwise(elementwise.function),
+            Class::Elementwise(elementwise) => {
+                Self::Elementwise(elementwise.function, elementwise.second_operand())
+            }
             Class::Movement(Movement::Joined(concat)) => {
                 Self::Concat(concat.runs().map(|run| run as usize).collect())
             }
@@ -205,14 +207,15 @@ fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
     let mut clamp = None;
     let mut passes: Vec<Pass<T>> = Vec::new();
     let mut next_input = layer.operator.inputs().len();
-    for (function, is_fused) in linked_functions(layer) {
+    let linked = layer.linked.operators(layer.operator.output());
+    for (elementwise, (function, is_fused)) in linked.zip(linked_functions(layer)) {
         match bounds(function) {
             Some(bounds) if is_fused => {
                 let slot = passes.last_mut().map_or(&mut clamp, |pass| &mut pass.clamp);
                 *slot = Some(bounds.map(T::from_f32));
             }
             _ => {
-                let input = function.is_binary().then_some(next_input);
+                let input = function.is_binary().then(|| (next_input, elementwise.second_operand()));
                 next_input += usize::from(function.is_binary());
                 passes.push(Pass { function, input, clamp: None });
             }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use coexec_sim::workload::{Interpolation, Pick, Resize, Shape};
+use coexec_sim::workload::{Function, Interpolation, Pick, Resize, SecondOperand, Shape};
 use coexec_sim::{InstructionSet, Region};
 
 use super::element::PlainRegister;
@@ -75,6 +75,9 @@ pub(super) enum Computation<'a, T> {
     Pass(&'a Pass<T>),
 }
 
+/// Copies of one value that a function of two tensors reads at a time.
+const REPEATED: usize = 16;
+
 /// A step over a range of the pixels.
 pub(super) struct Visit<'a, T: Element> {
     pub(super) step: &'a Computation<'a, T>,
@@ -142,8 +145,7 @@ impl<T: Element> Visit<'_, T> {
                     *clamp
                 }
                 Computation::Pass(pass) => {
-                    let other = pass.input.map_or(&[][..], |input| self.operand(input, pixel, to.len()));
-                    elementwise::apply(pass.function, to, other);
+                    self.apply(pass.function, pass.input, pixel, to);
                     pass.clamp
                 }
             };
@@ -168,25 +170,23 @@ impl<T: Element> Visit<'_, T> {
             },
             // SAFETY: the caller vouches for the instructions.
             Implementation::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
-            Implementation::Elementwise(function) => {
-                to.copy_from_slice(self.operand(0, pixel, to.len()));
-                // A unary function ignores the second input, which belongs to a linked function.
-                let other = if inputs.len() > 1 { self.operand(1, pixel, to.len()) } else { &[] };
-                elementwise::apply(*function, to, other);
+            Implementation::Elementwise(function, operand) => {
+                to.copy_from_slice(self.same(0, pixel, to.len()));
+                self.apply(*function, function.is_binary().then_some((1, *operand)), pixel, to);
             }
             // SAFETY: the caller vouches for the instructions.
             Implementation::Softmax => unsafe {
-                normalise::softmax::<T, V>(self.operand(0, pixel, to.len()), to);
+                normalise::softmax::<T, V>(self.same(0, pixel, to.len()), to);
             },
             Implementation::Normalisation(norm) => {
-                let from = self.operand(0, pixel, to.len());
+                let from = self.same(0, pixel, to.len());
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { norm.pixel::<V>(from, first, to) };
             }
             Implementation::Concat(runs) => join(inputs, runs, pixel * channels + first, to),
             Implementation::Resize(resize) => resized(inputs[0], resize, self.position(pixel).1, to),
             Implementation::Pick(pick) => move_pixel(inputs[0], pick, self.position(pixel), to),
-            Implementation::Reshape => to.copy_from_slice(self.operand(0, pixel, to.len())),
+            Implementation::Reshape => to.copy_from_slice(self.same(0, pixel, to.len())),
             Implementation::Embedding(table) => {
                 let start = inputs[0][pixel].to_f32() as usize * channels + first;
                 to.copy_from_slice(&table[start..start + to.len()]);
@@ -206,15 +206,25 @@ impl<T: Element> Visit<'_, T> {
         (batch, at.map(|position| position as u32))
     }
 
-    /// The channels of a pixel of input `input`, which has the output's shape or one value per
-    /// channel.
+    /// Applies a function to the channels `to` of a pixel; a function of two tensors reads the second from the
+    /// input at an index.
     #[inline(always)]
-    fn operand(&self, input: usize, pixel: usize, count: usize) -> &[T] {
-        let tensor = self.inputs[input];
-        let channels = self.output.channels as usize;
-        let pixel = if tensor.len() == channels { 0 } else { pixel };
-        let start = pixel * channels + self.results.channels.start;
-        &tensor[start..start + count]
+    fn apply(&self, function: Function, input: Option<(usize, SecondOperand)>, pixel: usize, to: &mut [T]) {
+        let Some((input, operand)) = input else { return elementwise::apply(function, to, &[]) };
+        let pixel = operand.pixel(self.output, pixel);
+        if operand.is_per_pixel(self.output) {
+            let other = [self.inputs[input][pixel]; REPEATED];
+            to.chunks_mut(REPEATED).for_each(|to| elementwise::apply(function, to, &other));
+        } else {
+            elementwise::apply(function, to, self.same(input, pixel, to.len()));
+        }
+    }
+
+    /// The computed channels of a pixel of input `input`, which has the output's channels.
+    #[inline(always)]
+    fn same(&self, input: usize, pixel: usize, count: usize) -> &[T] {
+        let start = pixel * self.output.channels as usize + self.results.channels.start;
+        &self.inputs[input][start..start + count]
     }
 }
 

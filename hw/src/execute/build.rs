@@ -10,7 +10,7 @@ use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 use super::{Accesses, ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, joined_stages};
 use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
-use crate::operands::{Weights, linked_operands};
+use crate::operands::Weights;
 use crate::{cpu, opencl, random_operands};
 
 /// Distance between the seeds of different tensors.
@@ -135,27 +135,16 @@ pub(super) fn operations<T: Element>(
 /// input of the workload the next free index. `stage.inputs` lists only the stages that are read,
 /// in order; each is matched with the first tensor that it fits.
 fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> {
-    let own = stage.layer.operator.inputs().len();
     let mut waiting = stage.inputs.iter().copied().peekable();
-    let mut tensor_of = |(position, shape): (usize, Shape)| {
-        let fits = |producer: &usize| {
-            let result = stages[*producer].layer.operator.output();
-            let is_broadcast = position >= own && result.elements() == u64::from(shape.channels);
-            result.elements() == shape.elements() || is_broadcast
-        };
+    let tensor_of = |shape: Shape| {
+        let fits =
+            |producer: &usize| stages[*producer].layer.operator.output().elements() == shape.elements();
         waiting.next_if(fits).unwrap_or_else(|| {
             *next_input += 1;
             *next_input - 1
         })
     };
-    read_shapes(&stage.layer).into_iter().enumerate().map(&mut tensor_of).collect()
-}
-
-/// Shapes of the tensors that `layer` reads: its operator's, then the output's for each linked
-/// binary function.
-fn read_shapes(layer: &Layer) -> Vec<Shape> {
-    let linked = std::iter::repeat_n(layer.operator.output(), linked_operands(layer));
-    layer.operator.input_shapes().chain(linked).collect()
+    stage.layer.read_shapes().map(tensor_of).collect()
 }
 
 /// The tensors and their layouts on the device: the GPU's own, unless the host accesses a tensor too, or it is
@@ -188,12 +177,11 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
         let is_read = reads.iter().any(|reads| reads.contains(&index));
         is_plain[index] |=
             uses(index, ProcessorKind::Cpu) || reshapes(stage) || sharing.is_some() && !is_read;
-        for (&read, shape) in reads[index].iter().zip(read_shapes(&stage.layer)) {
+        for (&read, shape) in reads[index].iter().zip(stage.layer.read_shapes()) {
             let found = stages.get(read).map_or(shape, |producer| producer.layer.operator.output());
             reads_plain[index] |= stages.get(read).is_some_and(reshapes);
             is_plain[read] |= read < stages.len() && uses(index, ProcessorKind::Cpu);
-            reads_plain[index] |=
-                found != shape && found != Shape::image(1, 1, shape.channels) || !fits(found);
+            reads_plain[index] |= found != shape || !fits(found);
         }
     }
     let mut has_changed = true;
@@ -351,9 +339,8 @@ fn accesses_of<T: Element>(operation: &Operation<T>) -> Accesses {
 
 /// Shapes of an operator's inputs, as stored on the device if it computes a part.
 pub(super) fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
-    let shapes = read_shapes(&operation.layer);
-    let Some(gpu) = operation.gpu().next() else { return shapes };
-    let stored = gpu.prepared.input_shapes();
-    let output = gpu.prepared.output_shape();
-    (0..shapes.len()).map(|position| stored.get(position).copied().unwrap_or(output)).collect()
+    operation
+        .gpu()
+        .next()
+        .map_or_else(|| operation.layer.read_shapes().collect(), |gpu| gpu.prepared.input_shapes().collect())
 }

@@ -146,13 +146,13 @@ impl<T: Element> Prepared<T> {
         })
     }
 
-    /// Shapes of the operator's own inputs as they are stored on the device.
-    pub fn input_shapes(&self) -> Vec<Shape> {
-        self.layer.operator.inputs().into_iter().map(|shape| stored(&self.layer.operator, shape)).collect()
+    /// Shapes of the layer's inputs as they are stored on the device: the operator's own, then the operands of
+    /// linked functions.
+    pub fn input_shapes(&self) -> impl Iterator<Item = Shape> + '_ {
+        self.layer.read_shapes().map(|shape| stored(&self.layer.operator, shape))
     }
 
-    /// Shape of the whole output as it is stored on the device. Operands of linked functions have
-    /// this shape, or one value per channel.
+    /// Shape of the whole output as it is stored on the device.
     pub fn output_shape(&self) -> Shape {
         stored(&self.layer.operator, self.layer.operator.output())
     }
@@ -164,18 +164,13 @@ impl<T: Element> Prepared<T> {
     /// # Errors
     /// Where the number of inputs is wrong, or a tensor has another shape or layout.
     pub fn bind(&mut self, inputs: Vec<Arc<Tensor<T>>>, output: Arc<Tensor<T>>) -> Result<()> {
-        let (own, result) = (self.input_shapes(), self.output_shape());
+        let result = self.output_shape();
         let found = inputs.iter().map(|input| input.shape().elements() as usize);
         operands::check_inputs(&self.layer, found)?;
         let mut extents = Vec::with_capacity(inputs.len());
-        for (index, input) in inputs.iter().enumerate() {
-            let expected = own.get(index).copied().unwrap_or(result);
-            if index >= own.len() && input.shape() == Shape::image(1, 1, result.channels) {
-                extents.push(input.extent());
-            } else {
-                self.check_tensor(input, expected, self.layout)?;
-                extents.push(expected.into());
-            }
+        for (input, expected) in inputs.iter().zip(self.input_shapes()) {
+            self.check_tensor(input, expected, self.layout)?;
+            extents.push(expected.into());
         }
         self.check_tensor(&output, result, self.result)?;
         for step in &self.steps {

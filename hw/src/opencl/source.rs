@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use coexec_sim::workload::{DataType, Function, Layout};
+use coexec_sim::workload::{DataType, Elementwise, Layout};
 
 /// Common prelude of the kernels on tensors.
 const COMMON: &str = include_str!("kernels/common.cl");
@@ -82,22 +82,20 @@ impl Source {
         self.define("WORK_GROUP", &attribute);
     }
 
-    /// Defines the linked functions that run after the operator, in order. Each binary function
-    /// gets an operand, of the output's size or of one pixel.
-    pub(super) fn link(&mut self, functions: &[Function]) {
+    /// Defines the linked functions that run after the operator, in order. Each binary function gets an operand.
+    /// With `rows_of_images`, the images of a tensor are stored as rows of one.
+    pub(super) fn link(&mut self, functions: &[Elementwise], rows_of_images: bool) {
         let mut arguments = String::new();
         let mut statements = String::new();
         let mut operands = 0;
-        for &function in functions {
+        for elementwise in functions {
+            let function = elementwise.function;
             if function.is_binary() {
                 let (tensor, extent) = (format!("operand_{operands}"), format!("operand_extent_{operands}"));
-                let at = format!("min(x, {extent}.width - 1), min(y, {extent}.height - 1), slice");
+                let read = read_operand(elementwise, &tensor, &extent, rows_of_images);
                 // Writing to a string cannot fail.
                 let _ = write!(arguments, ", SOURCE {tensor}, Extent {extent}");
-                let _ = write!(
-                    statements,
-                    "value = function_{function}(value, READ({tensor}, {extent}, {at})); "
-                );
+                let _ = write!(statements, "value = function_{function}(value, {read}); ");
                 operands += 1;
             } else {
                 let _ = write!(statements, "value = function_{function}(value); ");
@@ -113,6 +111,34 @@ impl Source {
     }
 }
 
+/// The expression that reads the second operand of a function at `x`, `y` and `slice` of its result.
+fn read_operand(function: &Elementwise, tensor: &str, extent: &str, rows_of_images: bool) -> String {
+    let (first, operand) = (function.input, function.second_operand());
+    let second = operand.beside(first);
+    if operand.is_whole() {
+        return format!("READ({tensor}, {extent}, x, y, slice)");
+    }
+    let [image, column, row] = if rows_of_images {
+        let height = first.height;
+        [format!("(y) / {height}"), "(x)".to_owned(), format!("(y) % {height}")]
+    } else {
+        let images = first.batch;
+        [format!("(x) % {images}"), format!("(x) / {images}"), "(y)".to_owned()]
+    };
+    let [image, column, row] = [(image, second.batch), (column, second.width), (row, second.height)]
+        .map(|(index, extent)| if extent == 1 { "0".to_owned() } else { format!("({index}) % {extent}") });
+    let (x, y) = if rows_of_images {
+        (column, format!("({image}) * {} + {row}", second.height))
+    } else {
+        (format!("({column}) * {} + {image}", second.batch), row)
+    };
+    if operand.is_per_pixel(first) {
+        format!("(Number4)(component(READ({tensor}, {extent}, {x}, {y}, 0), 0))")
+    } else {
+        format!("READ({tensor}, {extent}, {x}, {y}, slice)")
+    }
+}
+
 /// The option of kernels that read `layout`.
 fn layout_option(layout: Layout) -> &'static str {
     match layout {
@@ -124,12 +150,15 @@ fn layout_option(layout: Layout) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use coexec_sim::workload::{Function, Linked, Shape};
+
     use super::*;
 
     #[test]
     fn linked_functions_run_in_order_and_read_their_own_operands() {
         let mut source = Source::new("test", "");
-        source.link(&[Function::Add, Function::Relu, Function::Multiply]);
+        let linked = [Function::Add, Function::Relu, Function::Multiply].into_iter().collect::<Linked>();
+        source.link(&linked.operators(Shape::image(4, 4, 8)).collect::<Vec<_>>(), false);
         let text = source.text();
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
         assert!(at("function_add(value, READ(operand_0") < at("function_relu(value)"));
@@ -140,7 +169,7 @@ mod tests {
     #[test]
     fn a_layer_without_linked_functions_has_no_operands() {
         let mut source = Source::new("test", "");
-        source.link(&[]);
+        source.link(&[], false);
         assert!(source.text().contains("#define OPERANDS \n"));
     }
 }

@@ -5,7 +5,7 @@
 
 use coexec_sim::workload::{
     Concat, Conv2d, DepthwiseConv2d, Function, Interpolation, MatMul, Mean, Norm, NormKind, Operator, Pick,
-    Pool, PoolKind, Resize, Shape, Window,
+    Pool, PoolKind, Resize, SecondOperand, Shape, Window,
 };
 
 use super::Expected;
@@ -80,7 +80,7 @@ impl Wanted<'_> {
             }
             Operator::Elementwise(e) => {
                 let channels = e.input.channels as usize;
-                let other = e.other.map(|_| self.operand(1, channels));
+                let other = e.other.map(|other| self.operand(1, e.input, other));
                 apply(e.function, copied(first[pixel * channels + channel]), other)
             }
             Operator::Softmax(s) => softmax(self.channels(s.input), channel),
@@ -102,11 +102,11 @@ impl Wanted<'_> {
         }
     }
 
-    /// The element of an input that has the output's size, or one value per channel.
-    pub(super) fn operand(&self, input: usize, channels: usize) -> f64 {
-        let tensor = self.inputs[input];
-        let pixel = if tensor.len() == channels { 0 } else { self.pixel };
-        f64::from(tensor[pixel * channels + self.channel])
+    /// The element of input `input`, of extent `second`, beside that of a first operand of extent `first`.
+    pub(super) fn operand(&self, input: usize, first: Shape, second: Shape) -> f64 {
+        let pixel = SecondOperand::new(first, second).pixel(first, self.pixel);
+        let channels = second.channels as usize;
+        f64::from(self.inputs[input][pixel * channels + self.channel % channels])
     }
 
     fn matmul(&self, product: &MatMul) -> Expected {

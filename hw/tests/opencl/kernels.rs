@@ -44,8 +44,8 @@ fn check_in(
     let cases = (operators, any::<u32>());
     let outcome = runner.run(&cases, |(operator, seed)| {
         prop_assume!(operator.check().is_ok());
-        let layer =
-            Layer { linked: linked.iter().copied().collect(), ..Layer::new(operator.clone(), DataType::F32) };
+        let linked = super::linked(linked, operator.output(), seed);
+        let layer = Layer { linked, ..Layer::new(operator.clone(), DataType::F32) };
         for &layout in layouts {
             check::<f32>(&runtime, &layer, cut(&operator, seed), layout, dispatch);
         }
@@ -172,8 +172,8 @@ fn matrix_products_of_every_batch_agree_with_the_reference() {
             .prop_map(|(images, batch, m, k, n)| Operator::MatMul(MatMul { images, batch, m, k, n }))
     };
     let launch = || launched(Kernel::MatMul, [2, 1, 2], [4, 1, 2]);
-    check_all(products(1..2), &[], any_part, launch());
-    check_all(products(2..4), &[], any_channels, launch());
+    check_all(products(1..2), &[Function::Add], any_part, launch());
+    check_all(products(2..4), &[Function::Add], any_channels, launch());
 }
 
 #[test]
@@ -303,8 +303,8 @@ fn every_element_wise_function_agrees_with_the_reference() {
         Function::Tanh,
     ];
     for (function, layout) in functions.into_iter().zip(LAYOUTS.into_iter().cycle()) {
-        let operators = shapes().prop_map(move |input| {
-            let other = function.is_binary().then_some(input);
+        let operators = (shapes(), 0..7_usize).prop_map(move |(input, operand)| {
+            let other = function.is_binary().then(|| super::second_operands(input)[operand]);
             Operator::Elementwise(Elementwise { function, input, other })
         });
         let dispatch = launched(Kernel::Elementwise, [1; 3], [4, 2, 2]);

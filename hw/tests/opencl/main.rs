@@ -18,7 +18,7 @@ use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, 
 use coexec_hw::operands::{Weights, weight_counts};
 use coexec_hw::verify::Reference;
 use coexec_sim::plan::Region;
-use coexec_sim::workload::{Layer, Layout, Operator, Shape};
+use coexec_sim::workload::{Function, Layer, Layout, Linked, Operator, SecondOperand, Shape};
 
 /// Time limit of a run on a busy machine, kernel compilation included.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -67,11 +67,29 @@ fn numbers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(number).take(count).collect()
 }
 
-/// Shapes of the operands of the layer's linked functions.
-fn operand_shapes(layer: &Layer, output: Shape) -> impl Iterator<Item = Shape> {
-    let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-    // The first has the output's shape, the second one value per channel.
-    (0..binary).map(move |index| if index == 1 { Shape::image(1, 1, output.channels) } else { output })
+/// Shapes that a second operand may have beside a first of shape `first`.
+fn second_operands(first: Shape) -> [Shape; 7] {
+    let images = if first.batch.is_multiple_of(2) { first.batch / 2 } else { first.batch };
+    [
+        first,
+        Shape::image(1, 1, first.channels),
+        first.with_channels(1),
+        Shape { batch: 1, ..first },
+        Shape { height: 1, ..first },
+        Shape { width: 1, ..first },
+        Shape { batch: images, width: 1, ..first },
+    ]
+}
+
+/// `functions` linked to an operator, with second operands that `seed` selects.
+fn linked(functions: &[Function], output: Shape, seed: u32) -> Linked {
+    let mut linked = Linked::default();
+    for (index, &function) in functions.iter().enumerate() {
+        let shapes = second_operands(output);
+        let other = shapes[(seed as usize + index) % shapes.len()];
+        assert!(linked.push(function, SecondOperand::new(output, other)));
+    }
+    linked
 }
 
 /// Runs `part` of a layer twice and compares it with the reference; elements outside must stay
@@ -108,8 +126,11 @@ fn check_result<T: Element>(
     let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     let output_shape = prepared.output_shape();
     // In plain layout an operator accepts a tensor of any shape with the same number of elements.
-    let own = if layout == Layout::Buffer { layer.operator.inputs() } else { prepared.input_shapes() };
-    let shapes: Vec<Shape> = own.into_iter().chain(operand_shapes(layer, output_shape)).collect();
+    let shapes: Vec<Shape> = if layout == Layout::Buffer {
+        layer.read_shapes().collect()
+    } else {
+        prepared.input_shapes().collect()
+    };
     let inputs: Vec<Vec<f32>> = shapes
         .iter()
         .enumerate()

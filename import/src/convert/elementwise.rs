@@ -6,8 +6,8 @@
 
 use super::{Conversion, Converter, unsound};
 use crate::model::{Arithmetic, Elemental, SourceNode, elements};
-use crate::view::{View, wide_axes};
-use coexec_sim::workload::{Elementwise, Function, Shape, Source};
+use crate::view::{View, wide, wide_axes};
+use coexec_sim::workload::{Dimension, Elementwise, Function, GenericKind, Shape, Source};
 
 impl Converter<'_> {
     pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Conversion<View> {
@@ -115,7 +115,12 @@ impl Converter<'_> {
         }
         let tensor = node.reads[other].unwrap_or_default();
         let view = self.with_inner_channels(&view)?;
-        let shape = if is_small { Shape::image(1, 1, view.shape.channels) } else { view.shape };
+        let shape = if is_small {
+            Shape::image(1, 1, view.shape.channels)
+        } else {
+            let given = [vec![1; before], constant].concat();
+            beside(&view, view.order.as_deref().unwrap_or_default(), &given).0
+        };
         let given = self.constant_input(tensor, shape);
         self.joined(&view, given, shape, function)
     }
@@ -130,22 +135,25 @@ impl Converter<'_> {
             std::mem::swap(&mut first, &mut second);
         }
         if first.extents != extents {
-            first = self.repeated(&first, &extents)?;
+            return self.of_both(&first, &second, extents);
         }
         let first = self.with_inner_channels(&first)?;
         let Some(order) = first.order.clone() else { return unsound("a tensor without order") };
-        let wide = second.file_order();
-        let last = order.last().copied();
-        if second.extents != extents && wide.len() == 1 && wide.first().copied() == last {
-            let shape = Shape::image(1, 1, first.shape.channels);
-            let other = self.arranged(&second, &wide, shape)?;
-            return self.joined(&first, other, shape, function);
-        }
-        if second.extents != extents {
-            second = self.repeated(&second, &extents)?;
-        }
-        let other = self.arranged(&second, &order, first.shape)?;
-        self.joined(&first, other, first.shape, function)
+        let (shape, needed) = beside(&first, &order, &second.extents);
+        second = self.repeated(&second, &needed)?;
+        let other = self.arranged(&second, &wide(&second.extents, order), shape)?;
+        self.joined(&first, other, shape, function)
+    }
+
+    /// A function of two tensors, each of which is broadcast to the other's extents.
+    fn of_both(&mut self, first: &View, second: &View, extents: Vec<u32>) -> Conversion<View> {
+        let is_image = extents.len() == 4 && (first.shape.height > 1 || second.shape.height > 1);
+        let axes = if is_image { self.image_order(4) } else { (0..extents.len()).collect() };
+        let (order, inputs) = (wide(&extents, axes), [first.source, second.source]);
+        let joined = View { extents, ..first.clone() };
+        let Some(shape) = self.natural(&joined, &order) else { return unsound("a tensor is too large") };
+        let source = self.emit_generic("", (GenericKind::Elementwise, 1), &inputs, shape)?;
+        Ok(self.view_as(source, joined.extents, order))
     }
 
     /// Emits a binary function.
@@ -154,6 +162,45 @@ impl Converter<'_> {
         let source = self.emit("", operator, &[first.source, other])?;
         Ok(View { source, ..first.clone() })
     }
+}
+
+/// The shape of a second operand with `extents` beside `first`, whose axes are in memory order `order`, and the
+/// extents that it needs for that: where dimensions hold several axes, it has all of them or none, but for images.
+fn beside(first: &View, order: &[usize], extents: &[u32]) -> (Shape, Vec<u32>) {
+    let (mut shape, mut needed) = (<[u32; 4]>::from(first.shape), extents.to_vec());
+    let (mut axes, mut dimensions) = (order.iter().copied().peekable(), (0..shape.len()).peekable());
+    while axes.peek().is_some() || dimensions.peek().is_some() {
+        // The fewest axes that are the fewest dimensions.
+        let (mut held, mut holders) = (Vec::new(), Vec::new());
+        let (mut elements, mut room) = (1_u64, 1_u64);
+        loop {
+            if let Some(axis) = axes.next_if(|_| elements <= room) {
+                elements *= u64::from(first.extents[axis]);
+                held.push(axis);
+            } else if let Some(dimension) = dimensions.next() {
+                room *= u64::from(shape[dimension]);
+                holders.push(dimension);
+            } else {
+                break;
+            }
+            if elements == room {
+                break;
+            }
+        }
+        let own: u32 = held.iter().map(|&axis| extents[axis]).product();
+        if own == 1 {
+            for dimension in holders {
+                shape[dimension] = 1;
+            }
+        } else if holders == [Dimension::Batch as usize] {
+            shape[0] = own;
+        } else {
+            for axis in held {
+                needed[axis] = first.extents[axis];
+            }
+        }
+    }
+    (shape.into(), needed)
 }
 
 /// Broadcast extents of two tensors, by the rules of `NumPy`.

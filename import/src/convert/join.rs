@@ -243,6 +243,17 @@ impl Converter<'_> {
     }
 
     fn copied(&mut self, view: &View, along: usize, copies: u32) -> Conversion<View> {
+        if let (2.., Source::Input(index)) = (copies, view.source)
+            && self.stored.contains(&view.source)
+        {
+            // A constant is stored with as many copies as are needed.
+            let mut extents = view.extents.clone();
+            extents[along] = extents[along].saturating_mul(copies);
+            Self::check_extents(&extents)?;
+            let name = self.out.inputs[index as usize].name.clone();
+            let order = wide_axes(&extents);
+            return self.laid_out(extents, order, |converter, shape| converter.stored_input(&name, shape));
+        }
         match copies {
             0 => unsound("a tensor without elements"),
             1 => Ok(view.clone()),

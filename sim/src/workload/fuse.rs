@@ -54,8 +54,8 @@ impl Stage {
 /// has no other reader, the epilogue has room, the function has no number format
 /// other than the producer's, and the other operand, if any, is computed before the
 /// producer. Of two operands
-/// with the same extent, the producer is the one computed last; if the second has
-/// one value per channel, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
+/// with the same extent, the producer is the one computed last; if the second is
+/// broadcast, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
 /// Nothing is linked to a reshape, which is free as long as no kernel runs.
 pub fn fuse(graph: &Graph) -> Vec<Stage> {
     let mut fusion = Fusion {
@@ -139,7 +139,7 @@ impl Fusion {
         if !ready
             || !has_same_type
             || !host.layer.operator.takes_functions()
-            || !host.layer.linked.push(elementwise.function, elementwise.is_broadcast())
+            || !host.layer.linked.push(elementwise.function, elementwise.second_operand())
         {
             return None;
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::operator::Operator;
-use super::{Class, DataType, Elementwise, Function, Shape};
+use super::{Class, DataType, Elementwise, Function, SecondOperand, Shape};
 
 /// Most functions in one epilogue.
 const MAX_LINKED: usize = 6;
@@ -14,15 +14,16 @@ const MAX_LINKED: usize = 6;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Linked {
     functions: ArrayVec<Function, MAX_LINKED>,
-    /// Of each function, whether its second operand is broadcast.
-    broadcast: ArrayVec<bool, MAX_LINKED>,
+    /// The second operand of each function, if it has one.
+    operands: ArrayVec<Option<SecondOperand>, MAX_LINKED>,
 }
 
 impl Linked {
-    /// Appends `function`; if the epilogue is full, returns false and changes nothing. The second operand
-    /// of a function of two has the size of the output, or if `is_broadcast` a few values.
-    pub fn push(&mut self, function: Function, is_broadcast: bool) -> bool {
-        self.functions.try_push(function).is_ok() && self.broadcast.try_push(is_broadcast).is_ok()
+    /// Appends `function`, which reads a second operand as `operand` says if it has one; if the epilogue
+    /// is full, returns false and changes nothing.
+    pub fn push(&mut self, function: Function, operand: SecondOperand) -> bool {
+        let operand = function.is_binary().then_some(operand);
+        self.functions.try_push(function).is_ok() && self.operands.try_push(operand).is_ok()
     }
 
     /// The functions, in order.
@@ -32,22 +33,20 @@ impl Linked {
 
     /// The functions as operators on `output`, the result of the operator before them.
     pub fn operators(&self, output: Shape) -> impl Iterator<Item = Elementwise> {
-        let per_channel = Shape::image(1, 1, output.channels);
-        self.functions.iter().zip(&self.broadcast).map(move |(&function, &is_broadcast)| {
-            let other = function.is_binary().then_some(if is_broadcast { per_channel } else { output });
+        self.functions.iter().zip(&self.operands).map(move |(&function, operand)| {
+            let other = operand.map(|operand| operand.beside(output));
             Elementwise { function, input: output, other }
         })
     }
 
     /// Linked functions of two operands.
     pub fn of_two_operands(&self) -> u32 {
-        self.functions.iter().filter(|function| function.is_binary()).count() as u32
+        self.operands.iter().flatten().count() as u32
     }
 
     /// Second operands of the output's size, each one more tensor that the layer reads.
     pub fn tensor_operands(&self) -> u32 {
-        let reads = |&(function, &is_broadcast): &(&Function, &bool)| function.is_binary() && !is_broadcast;
-        self.functions.iter().zip(&self.broadcast).filter(reads).count() as u32
+        self.operands.iter().flatten().filter(|operand| operand.is_whole()).count() as u32
     }
 
     /// Linked functions of one tensor.
@@ -60,7 +59,8 @@ impl FromIterator<Function> for Linked {
     /// Keeps the first functions that fit. No operand is broadcast.
     fn from_iter<I: IntoIterator<Item = Function>>(functions: I) -> Self {
         let functions: ArrayVec<_, MAX_LINKED> = functions.into_iter().take(MAX_LINKED).collect();
-        Self { broadcast: functions.iter().map(|_| false).collect(), functions }
+        let operands = functions.iter().map(|function| function.is_binary().then_some(SecondOperand::WHOLE));
+        Self { operands: operands.collect(), functions }
     }
 }
 
@@ -79,6 +79,24 @@ impl Layer {
     /// A layer without linked functions.
     pub fn new(operator: Operator, data_type: DataType) -> Self {
         Self { operator, linked: Linked::default(), data_type }
+    }
+
+    /// Extents of the tensors that it reads: its operator's, then the second operands of linked functions.
+    pub fn read_shapes(&self) -> impl Iterator<Item = Shape> + '_ {
+        let linked = self.linked.operators(self.operator.output()).filter_map(|function| function.other);
+        self.operator.input_shapes().chain(linked)
+    }
+
+    /// Whether a part of the output's rows needs all rows of an operand of extent `operand`, which is broadcast
+    /// along them.
+    pub fn reads_all_rows(&self, operand: Shape) -> bool {
+        let output = self.operator.output();
+        let own =
+            if let Operator::Elementwise(elementwise) = &self.operator { elementwise.other } else { None };
+        let linked = self.linked.operators(output).filter_map(|function| function.other);
+        let is_broadcast =
+            |other: &Shape| SecondOperand::new(output, *other).repeats(output.line_dimension());
+        own.into_iter().chain(linked).filter(is_broadcast).any(|other| other.elements() == operand.elements())
     }
 
     /// Whether engines of language models have a kernel for it, with integer weights and float
@@ -109,7 +127,7 @@ mod tests {
     #[test]
     fn linked_functions_are_counted_by_what_they_read() {
         let mut linked: Linked = [Function::Add, Function::Relu].into_iter().collect();
-        assert!(linked.push(Function::Multiply, true));
+        assert!(linked.push(Function::Multiply, SecondOperand::PER_CHANNEL));
         let counts = (linked.of_two_operands(), linked.tensor_operands(), linked.activations());
         assert_eq!(counts, (2, 1, 1));
         let is_broadcast = linked.operators(Shape::image(8, 8, 16)).map(|operator| operator.is_broadcast());
@@ -119,7 +137,7 @@ mod tests {
     #[test]
     fn a_full_epilogue_rejects_further_functions() {
         let mut linked: Linked = std::iter::repeat_n(Function::Relu, MAX_LINKED).collect();
-        assert!(!linked.push(Function::Add, false));
+        assert!(!linked.push(Function::Add, SecondOperand::WHOLE));
         assert_eq!(linked.functions().len(), MAX_LINKED);
     }
 }

@@ -49,7 +49,7 @@ use definition::{
     UNKNOWN, first, flag, is_one, is_true, of_one_input, of_own_extents, one, under_window, yes,
 };
 pub use depthwise_conv2d::DepthwiseConv2d;
-pub use elementwise::{Elementwise, Function};
+pub use elementwise::{Elementwise, Function, SecondOperand};
 pub use embedding::Embedding;
 pub use error::OperatorError;
 pub use generic::{Generic, GenericKind};

@@ -7,7 +7,7 @@ use coexec_sim::kernel::Execution;
 use coexec_sim::kernel::gpu::{Kernel, Launch, execute};
 use coexec_sim::workload::{
     Concat, Conv2d, DataType, DepthwiseConv2d, Function, Layer, Linear, Linked, Mean, Operator, Padding,
-    Pool, PoolKind, Shape, Window,
+    Pool, PoolKind, SecondOperand, Shape, Window,
 };
 
 const PHONES: [(&str, &str); 6] = [
@@ -104,7 +104,9 @@ fn linked(text: &str, is_concat: bool) -> Linked {
             other => panic!("{other} is not a function of the golden file"),
         };
         let follows = is_concat && linked.functions().last() == Some(&Function::Multiply);
-        assert!(linked.push(function, follows || function == Function::Multiply));
+        let is_per_channel = follows || function == Function::Multiply;
+        let operand = if is_per_channel { SecondOperand::PER_CHANNEL } else { SecondOperand::WHOLE };
+        assert!(linked.push(function, operand));
     }
     linked
 }

@@ -6,7 +6,7 @@
 
 use coexec_sim::workload::{
     CHANNELS_PER_SLICE, Concat, Conv2d, DepthwiseConv2d, Function, Linear, Linked, Mean, Operator, Padding,
-    Pool, PoolKind, Shape, Window,
+    Pool, PoolKind, SecondOperand, Shape, Window,
 };
 
 /// Separator of a kernel's name and each function linked to it.
@@ -169,7 +169,9 @@ pub(in crate::measure) fn linked(kernel: &str) -> Result<Linked, String> {
             other => return Err(format!("the linked function {other:?} is not known")),
         };
         let is_scaled = linked.functions().last() == Some(&Function::Multiply);
-        if !linked.push(function, is_scaled || function == Function::Multiply) {
+        let is_per_channel = is_scaled || function == Function::Multiply;
+        let operand = if is_per_channel { SecondOperand::PER_CHANNEL } else { SecondOperand::WHOLE };
+        if !linked.push(function, operand) {
             return Err(format!("the kernel {kernel:?} links too many functions"));
         }
     }

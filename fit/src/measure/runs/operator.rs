@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Row;
 use coexec_sim::input::from_toml_value;
-use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, Shape};
+use coexec_sim::workload::{Function, Layer, Linked, Operator, OperatorTable, SecondOperand, Shape};
 
 /// Separator of extents, and of functions.
 const SEPARATOR: &str = ";";
@@ -54,7 +54,7 @@ pub(super) fn read(text: &str, row: &Row) -> Result<(String, Layer), String> {
     for name in split(row.linked.as_deref()) {
         let function = Function::deserialize(StrDeserializer::<Error>::new(name));
         let function = function.map_err(|error| format!("the linked function: {error}"))?;
-        if !linked.push(function, false) {
+        if !linked.push(function, SecondOperand::WHOLE) {
             return Err("more functions are linked than one launch takes".to_owned());
         }
     }

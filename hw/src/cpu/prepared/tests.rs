@@ -6,7 +6,8 @@ mod refusals;
 use coexec_sim::Region;
 use coexec_sim::workload::{
     Concat, DataType, Dimension, Elementwise, Embedding, Interpolation, Linear, Linked, LocalResponseNorm,
-    MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, Slice, Softmax, Transpose, Window,
+    MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, SecondOperand, Slice, Softmax,
+    Transpose, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -42,12 +43,12 @@ const MIN_OPERAND: f32 = 0.25;
 
 fn inputs_of(layer: &Layer) -> Vec<Vec<f32>> {
     let operator = &layer.operator;
-    let binary = layer.linked.functions().iter().filter(|function| function.is_binary()).count();
-    let own = operator.inputs();
-    let count = own.len();
-    let shapes = own.into_iter().chain(std::iter::repeat_n(operator.output(), binary));
-    let mut inputs: Vec<Vec<f32>> =
-        shapes.enumerate().map(|(n, shape)| numbers(shape.elements() as usize, n as u32)).collect();
+    let count = operator.inputs().len();
+    let mut inputs: Vec<Vec<f32>> = layer
+        .read_shapes()
+        .enumerate()
+        .map(|(n, shape)| numbers(shape.elements() as usize, n as u32))
+        .collect();
     for value in inputs[count..].iter_mut().flatten() {
         *value = (MIN_OPERAND + (1.0 - MIN_OPERAND) * value.abs()).copysign(*value);
     }
@@ -246,8 +247,9 @@ proptest! {
         let input = Shape { batch, height, width, channels: depth };
         let norms = [NormKind::Layer, NormKind::Rms, NormKind::Batch]
             .map(|kind| Operator::Norm(Norm { kind, input }));
-        let others = [Some(input), Some(Shape::image(1, 1, depth))].map(|other| {
-            Operator::Elementwise(Elementwise { function: Function::Multiply, input, other })
+        let operands = second_operands(input);
+        let others = operands.map(|other| {
+            Operator::Elementwise(Elementwise { function: Function::Multiply, input, other: Some(other) })
         });
         let sums = Elementwise { function: Function::Silu, input, other: None };
         let operators = [
@@ -272,7 +274,26 @@ proptest! {
             let layer = layer(operator, &linked);
             check_all(&layer, part(&layer.operator, channels, lines), threads);
         }
+        for other in operands {
+            let mut layer = layer(Operator::Elementwise(sums), &linked);
+            layer.linked.push(Function::Add, SecondOperand::new(input, other));
+            check_all(&layer, part(&layer.operator, channels, lines), threads);
+        }
     }
+}
+
+/// Shapes that a second operand may have beside a first of shape `first`.
+fn second_operands(first: Shape) -> [Shape; 7] {
+    let images = if first.batch.is_multiple_of(2) { first.batch / 2 } else { first.batch };
+    [
+        first,
+        Shape::image(1, 1, first.channels),
+        first.with_channels(1),
+        Shape { batch: 1, ..first },
+        Shape { height: 1, ..first },
+        Shape { width: 1, ..first },
+        Shape { batch: images, width: 1, ..first },
+    ]
 }
 
 #[test]

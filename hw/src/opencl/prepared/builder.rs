@@ -8,7 +8,7 @@ use std::sync::Arc;
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::workload::{
-    Class, Function, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
+    Class, Elementwise, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
 };
 
 use super::{Argument, ComputedPart, Dispatch, INPUT_TO_OUTPUT, LaunchGrid, Step, TensorName, stored};
@@ -71,7 +71,7 @@ impl<T: Element> Builder<'_, T> {
             (Class::Reduction(Reduction::Exponentials), _) => self.softmax(),
             (Class::Reduction(Reduction::Normalisation(statistic)), _) => self.normalised(statistic),
             (Class::Elementwise(_), _) if operator.folds() => self.batch_norm(),
-            (Class::Elementwise(elementwise), _) => self.elementwise(elementwise.function),
+            (Class::Elementwise(elementwise), _) => self.elementwise(elementwise),
             (Class::Movement(movement), _) => self.movement(&movement),
             (Class::Gather(_), _) => self.embedding(),
             (Class::Product(_) | Class::Convolution(_) | Class::Recurrent(_) | Class::Generic(_), kernel) => {
@@ -219,23 +219,28 @@ impl<T: Element> Builder<'_, T> {
 
     /// The source of a kernel on tensors that applies the layer's linked functions.
     pub(super) fn source(&self, name: &'static str, body: &'static str) -> Source {
-        self.source_linking(name, body, self.layer.linked.functions())
+        self.source_linking(name, body, &self.linked())
     }
 
     pub(super) fn source_linking(
         &self,
         name: &'static str,
         body: &'static str,
-        functions: &[Function],
+        functions: &[Elementwise],
     ) -> Source {
         let mut source = Source::of_tensors(name, body, T::DATA_TYPE, self.layout);
-        source.link(functions);
         let operator = &self.layer.operator;
+        source.link(functions, operator.multiplies_activations());
         let read = operator.inputs().into_iter().map(|shape| stored(operator, shape));
         if read.chain([self.output()]).any(|shape| shape.batch > 1) {
             source.option("BATCHED");
         }
         source
+    }
+
+    /// The layer's linked functions.
+    pub(super) fn linked(&self) -> Vec<Elementwise> {
+        self.layer.linked.operators(self.layer.operator.output()).collect()
     }
 
     /// The arguments of the layer's linked functions: tensors and extents of the inputs after the

@@ -5,7 +5,8 @@
 use std::fmt::Write;
 
 use coexec_sim::workload::{
-    Concat, DepthwiseConv2d, Dimension, Function, Interpolation, Pick, Pool, PoolKind, Resize, Shape, Window,
+    Concat, DepthwiseConv2d, Dimension, Elementwise, Interpolation, Pick, Pool, PoolKind, Resize, Shape,
+    Window,
 };
 
 use super::{Argument, Builder, LaunchGrid, TensorName};
@@ -64,13 +65,13 @@ impl<T: Element> Builder<'_, T> {
                 Tensor::new(self.runtime, shape.with_channels(channels), self.layout, Home::Device)?;
             self.inner.push(part_way);
         }
-        let source = |linked: &[Function]| {
+        let source = |linked: &[Elementwise]| {
             let body = include_str!("../kernels/mean_square_norm.cl");
             let mut source = self.source_linking("mean_square_norm", body, linked);
             source.define("VARIANCE_OFFSET", &format!("{VARIANCE_OFFSET:e}f"));
             source
         };
-        let (alone, linked) = (source(&[]), source(self.layer.linked.functions()));
+        let (alone, linked) = (source(&[]), source(&self.linked()));
         let (region, [columns, rows, slices]) = (self.region(), self.dispatch.work_group);
         let [width, height, _] = region.size;
         let grid = LaunchGrid { threads: region.size, work_group: [columns, rows, slices] };
@@ -121,13 +122,13 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "gather", self.region().size, table, Vec::new())
     }
 
-    pub(super) fn elementwise(&mut self, function: Function) -> Result<()> {
-        let mut functions = vec![function];
-        functions.extend_from_slice(self.layer.linked.functions());
+    pub(super) fn elementwise(&mut self, elementwise: Elementwise) -> Result<()> {
+        let mut functions = vec![elementwise];
+        functions.extend(self.linked());
         let source =
             self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
         // The function's own second tensor is the first operand.
-        let operand = if function.is_binary() {
+        let operand = if elementwise.function.is_binary() {
             vec![Argument::Tensor(TensorName::Input(1)), Argument::Extent(TensorName::Input(1))]
         } else {
             Vec::new()

@@ -9,7 +9,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use std::sync::Arc;
 
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
-use coexec_sim::workload::{Conv2d, Function, Shape, Window};
+use coexec_sim::workload::{Conv2d, Elementwise, Shape, Window};
 
 use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
 use crate::cpu::Element;
@@ -91,7 +91,7 @@ impl<T: Element> Builder<'_, T> {
             threads: [count, WINOGRAD_TILE, self.slices() as u32],
             work_group: self.fitting(TO_PIXELS_GROUPS),
         };
-        let kernel = (&self.winograd_source(self.layer.linked.functions()), "to_pixels");
+        let kernel = (&self.winograd_source(&self.linked()), "to_pixels");
         let bias = vec![self.per_channel(self.weights.bias)?];
         let [products, pixels] = [TensorName::Inner(1), TensorName::Output];
         self.push_between([products, pixels], region, kernel, grid, [bias, vec![Argument::numbers(tiles)]])
@@ -107,7 +107,7 @@ impl<T: Element> Builder<'_, T> {
         let weights = Arc::new(self.runtime.buffer_of::<T>(&packed)?);
         let mut source =
             Source::of_tensors("conv", include_str!("../kernels/conv.cl"), T::DATA_TYPE, self.layout);
-        source.link(&[]);
+        source.link(&[], false);
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
         let size = [count, WINOGRAD_POINTS, self.slices() as u32];
@@ -117,7 +117,7 @@ impl<T: Element> Builder<'_, T> {
     }
 
     /// The source of both transforms.
-    fn winograd_source(&self, functions: &[Function]) -> Source {
+    fn winograd_source(&self, functions: &[Elementwise]) -> Source {
         let mut source = self.source_linking("winograd", include_str!("../kernels/winograd.cl"), functions);
         source.define("INPUT_TRANSFORM", &braced(INPUT_TRANSFORM.as_flattened()));
         source.define("OUTPUT_TRANSFORM", &braced(OUTPUT_TRANSFORM.as_flattened()));

@@ -70,11 +70,10 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }
     let output = layer.operator.output().elements() as f64;
-    let pixels = layer.operator.output().pixels() as f64;
     for pass in separate_passes(layer) {
         let function = pass.function;
         let visits = output * passes_of(kernels.first, reads(&pass));
-        let calls = if pass.is_broadcast() { pixels } else { 0.0 };
+        let calls = if pass.is_broadcast() { pass.runs() as f64 } else { 0.0 };
         let nanos = |rates: &XnnpackRates| visits * function_ns(function, rates) + calls * call_ns(rates);
         around.add(&mut tally, &[], |member| evenly(member, nanos), around.threads);
     }

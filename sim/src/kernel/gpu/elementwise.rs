@@ -253,7 +253,7 @@ fn model(dispatch: Dispatch, bytes: u64, gpu: &Gpu) -> Modelled {
 mod tests {
     use super::*;
     use crate::kernel::gpu::execute;
-    use crate::workload::{DataType, GenericKind, Norm, NormKind};
+    use crate::workload::{DataType, GenericKind, Norm, NormKind, SecondOperand};
 
     fn pixel4() -> Gpu {
         crate::device::profile::Profile::load("pixel4").unwrap().gpu.unwrap()
@@ -287,13 +287,14 @@ mod tests {
         let input = Shape::image(112, 112, 64);
         let sigmoid = Elementwise { function: Function::Sigmoid, input, other: None };
         let alone = Layer::new(sigmoid.into(), DataType::F32);
-        let linked = |is_broadcast| {
+        let linked = |operand| {
             let mut layer = alone.clone();
-            assert!(layer.linked.push(Function::Multiply, is_broadcast));
+            assert!(layer.linked.push(Function::Multiply, operand));
             layer
         };
-        let [alone, broadcast, linked] = [alone.clone(), linked(true), linked(false)]
-            .map(|layer| execute(&layer, &pixel4()).unwrap().phases.duration().as_micros());
+        let [alone, broadcast, linked] =
+            [alone.clone(), linked(SecondOperand::PER_CHANNEL), linked(SecondOperand::WHOLE)]
+                .map(|layer| execute(&layer, &pixel4()).unwrap().phases.duration().as_micros());
         let tensor_us = pixel4().elementwise.traffic_us_per_byte.value * extent(input).bytes() as f64;
         assert!((broadcast - alone).abs() < 1e-9 && tensor_us > 1.0);
         assert!((linked - alone - tensor_us).abs() < 1e-5, "{alone} {linked}");

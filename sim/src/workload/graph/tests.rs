@@ -144,9 +144,9 @@ fn each_error_in_an_operator_states_what_was_found_and_expected() {
             Operator::Elementwise(Elementwise {
                 function: Function::Add,
                 input: image,
-                other: Some(Shape::image(4, 1, 8)),
+                other: Some(Shape::image(3, 1, 8)),
             }),
-            "the second operand is 4x1x8, expected 4x6x8 or 1x1x8",
+            "the second operand is 3x1x8, expected 4x6x8, or 1 along some of its dimensions",
         ),
         (
             Operator::Elementwise(Elementwise { function: Function::Add, input: image, other: None }),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BatchOf, ChannelCut, Checked, Class, Definition, Operator, OperatorError, bounds, first};
-use crate::workload::Shape;
+use crate::workload::{Dimension, Shape};
 
 /// An element-wise function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, strum::Display)]
@@ -73,16 +73,104 @@ pub struct Elementwise {
     /// Extent of the first operand and of the output.
     #[serde(skip)]
     pub input: Shape,
-    /// Extent of the second operand: the input's, or `1x1xC` if one value per
-    /// channel is broadcast. `None` for a function of one tensor.
+    /// Extent of the second operand, which may be broadcast; see [`SecondOperand`]. `None` for a function
+    /// of one tensor.
     #[serde(skip)]
     pub other: Option<Shape>,
 }
 
+/// How the second operand of a function is read beside the first: along each dimension it has the first's
+/// extent, or one element that is read again and again. Of images it may also have a divisor of the first's
+/// number: after the last the first follows again, as masks of windows do that all heads share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SecondOperand {
+    /// Its extents in the order of [`Dimension`]; `None` where it has the first's.
+    own: [Option<u32>; 4],
+}
+
+impl SecondOperand {
+    /// An element for each of the first operand's.
+    pub const WHOLE: Self = Self { own: [None; 4] };
+    /// One element for each channel.
+    pub const PER_CHANNEL: Self = Self { own: [Some(1), Some(1), Some(1), None] };
+
+    /// The relation of an operand of extent `second` to one of extent `first`.
+    pub fn new(first: Shape, second: Shape) -> Self {
+        let (first, second) = (<[u32; 4]>::from(first), <[u32; 4]>::from(second));
+        Self { own: std::array::from_fn(|at| (first[at] != second[at]).then_some(second[at])) }
+    }
+
+    /// Whether it has an element for each of the first's.
+    pub fn is_whole(&self) -> bool {
+        *self == Self::WHOLE
+    }
+
+    /// Its extent beside a first operand of extent `first`. A part whose images are not whole rounds of the
+    /// second operand's reads one for each.
+    pub fn beside(&self, first: Shape) -> Shape {
+        let [images, height, width, channels] = self.own;
+        let batch = images.filter(|&images| first.batch.is_multiple_of(images)).unwrap_or(first.batch);
+        Shape {
+            batch,
+            height: height.unwrap_or(first.height),
+            width: width.unwrap_or(first.width),
+            channels: channels.unwrap_or(first.channels),
+        }
+    }
+
+    /// The index of the pixel, counted over all images, that is read for pixel `pixel` of a first operand of
+    /// extent `first`.
+    pub fn pixel(&self, first: Shape, pixel: usize) -> usize {
+        if self.is_whole() {
+            return pixel;
+        }
+        let second = self.beside(first);
+        let [width, height] = [first.width, first.height].map(|extent| extent as usize);
+        let [column, row, image] = [pixel % width, pixel / width % height, pixel / width / height];
+        let at = |extent: u32, index: usize| index % extent as usize;
+        (at(second.batch, image) * second.height as usize + at(second.height, row)) * second.width as usize
+            + at(second.width, column)
+    }
+
+    /// Whether it is broadcast along a dimension.
+    pub fn repeats(&self, dimension: Dimension) -> bool {
+        self.own[dimension as usize].is_some()
+    }
+
+    /// Whether one value is read for all channels of a pixel of a first operand of extent `first`.
+    pub fn is_per_pixel(&self, first: Shape) -> bool {
+        self.beside(first).channels < first.channels
+    }
+
+    /// Whether it can be read beside a first operand of extent `first`.
+    fn fits(&self, first: Shape) -> bool {
+        let [images, rest @ ..] = self.own;
+        images.is_none_or(|images| images > 0 && first.batch.is_multiple_of(images))
+            && rest.iter().flatten().all(|&extent| extent == 1)
+    }
+}
+
 impl Elementwise {
-    /// Whether the second operand is broadcast, with one value per channel.
+    /// Whether the second operand is broadcast.
     pub fn is_broadcast(&self) -> bool {
         self.other.is_some_and(|other| other != self.input)
+    }
+
+    /// How its second operand is read, if it has one.
+    pub fn second_operand(&self) -> SecondOperand {
+        self.other.map_or(SecondOperand::WHOLE, |other| SecondOperand::new(self.input, other))
+    }
+
+    /// Runs of consecutive elements of the output for each of which a kernel is called that reads the
+    /// second operand in order, or as one value: dimensions that are broadcast alike are one run.
+    pub fn runs(&self) -> u64 {
+        let extents = <[u32; 4]>::from(self.input);
+        let SecondOperand { own } = self.second_operand();
+        let mut inner = (0..extents.len()).rev().filter(|&at| extents[at] > 1);
+        let Some(innermost) = inner.next() else { return 1 };
+        let run = inner.take_while(|&at| own[at].is_some() == own[innermost].is_some()).last();
+        let outer = extents[..run.unwrap_or(innermost)].iter().map(|&extent| u64::from(extent));
+        outer.product()
     }
 
     /// Whether it reads two tensors of the output's size.
@@ -105,9 +193,7 @@ impl Definition for Elementwise {
         }
         let Some(second) = other else { return Ok(()) };
         bounds::shape("the second operand", second)?;
-        let one_a_channel = Shape::image(1, 1, first.channels);
-        let one_an_image = Shape { batch: first.batch, ..one_a_channel };
-        if second != first && second != one_a_channel && second != one_an_image {
+        if !SecondOperand::new(first, second).fits(first) {
             return Err(OperatorError::Broadcast { first, second });
         }
         Ok(())
@@ -130,9 +216,7 @@ impl Definition for Elementwise {
     }
 
     fn over(&self, extent: Shape) -> Operator {
-        let follow = |other: Shape| {
-            if other == self.input { extent } else { other.with_channels(extent.channels) }
-        };
+        let follow = |other| SecondOperand::new(self.input, other).beside(extent);
         Self { input: extent, other: self.other.map(follow), ..*self }.into()
     }
 
@@ -145,6 +229,68 @@ impl Definition for Elementwise {
     fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
         // Operands of equal extent stay equal, whatever the layout of each one given.
         let of_one_extent = || self.over(first(batch.given, self.input));
-        Some(if self.is_broadcast() { self.reading(batch.given) } else { of_one_extent() })
+        let batched = if self.is_broadcast() { self.reading(batch.given) } else { of_one_extent() };
+        Some(batched).filter(|batched| batched.check().is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Shape = Shape { batch: 4, height: 3, width: 5, channels: 2 };
+
+    fn sum(second: Shape) -> Elementwise {
+        Elementwise { function: Function::Add, input: FIRST, other: Some(second) }
+    }
+
+    #[test]
+    fn a_second_operand_is_read_again_along_dimensions_of_one_element_and_images_of_a_divisor() {
+        for second in [[4, 3, 5, 2], [1, 1, 1, 2], [4, 3, 5, 1], [1, 3, 5, 2], [2, 3, 1, 2], [4, 1, 5, 2]] {
+            let second = Shape::from(second);
+            let operand = sum(second).second_operand();
+            assert_eq!((sum(second).check(), operand.beside(FIRST)), (Ok(()), second));
+            let mut read = Vec::new();
+            for image in 0..FIRST.batch {
+                for row in 0..FIRST.height {
+                    for column in 0..FIRST.width {
+                        let row = row % second.height;
+                        read.push(
+                            ((image % second.batch) * second.height + row) * second.width
+                                + column % second.width,
+                        );
+                    }
+                }
+            }
+            let found: Vec<u32> = (0..read.len()).map(|pixel| operand.pixel(FIRST, pixel) as u32).collect();
+            assert_eq!(found, read, "{second}");
+        }
+        for second in [[3, 3, 5, 2], [4, 2, 5, 2], [4, 3, 5, 3], [8, 3, 5, 2]] {
+            assert!(sum(second.into()).check().is_err(), "{second:?}");
+        }
+    }
+
+    #[test]
+    fn dimensions_that_are_broadcast_alike_are_one_run() {
+        for (second, runs) in [
+            ([4, 3, 5, 2], 1),
+            ([1, 1, 1, 2], 60),
+            ([4, 3, 5, 1], 60),
+            ([1, 3, 5, 2], 4),
+            ([4, 3, 1, 1], 12),
+            ([1, 1, 1, 1], 1),
+        ] {
+            assert_eq!(sum(second.into()).runs(), runs, "{second:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_reads_its_part_of_a_second_operand() {
+        let part = FIRST.with_channels(1);
+        for (second, expected) in
+            [([1, 3, 5, 2], [1, 3, 5, 1]), ([4, 3, 5, 1], [4, 3, 5, 1]), ([1, 1, 1, 2], [1; 4])]
+        {
+            assert_eq!(sum(second.into()).over(part).input(1), Some(expected.into()));
+        }
     }
 }

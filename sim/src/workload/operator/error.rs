@@ -46,9 +46,9 @@ pub enum OperatorError {
     #[error("the function {function} reads {expected} tensors, found {found}")]
     #[strum(message = "Sums and products read two tensors, other functions one.")]
     OperandCount { function: String, found: u32, expected: u32 },
-    /// A second operand that has neither the first's extent nor one value per channel.
-    #[error("the second operand is {second}, expected {first} or 1x1x{}", first.channels)]
-    #[strum(message = "The second operand has the extent of the first or one value per channel.")]
+    /// A second operand that cannot be broadcast to the first.
+    #[error("the second operand is {second}, expected {first}, or 1 along some of its dimensions")]
+    #[strum(message = "The second operand has the extent of the first, or one element along a dimension.")]
     Broadcast { first: Shape, second: Shape },
     /// A reshape between extents of different size.
     #[error("{input} has {} elements, but {output} has {}", input.elements(), output.elements())]

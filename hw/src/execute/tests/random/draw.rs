@@ -5,8 +5,8 @@ use std::fmt;
 use coexec_sim::plan::{Part, Processor, Region, Span};
 use coexec_sim::schedule::schedule;
 use coexec_sim::workload::{
-    DataType, Dimension, Function, GraphBuilder, MatMul, NormKind, Operator, Padding, PoolKind, Shape, Slice,
-    Source, Transpose, Window, fuse,
+    DataType, Dimension, Elementwise, Function, GraphBuilder, MatMul, NormKind, Operator, Padding, PoolKind,
+    Shape, Slice, Source, Transpose, Window, fuse,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -135,6 +135,10 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
             _ => net.concat(&[from, other]),
         };
     }
+    let product = Elementwise { function: Function::Multiply, input: shape, other: Some(beside) };
+    if shape != beside && Operator::from(product).check().is_ok() && random.random_bool(0.5) {
+        return net.multiply(from, other);
+    }
     let function = one(random, &[Function::Relu, Function::Sigmoid, Function::Tanh]);
     if shape.height == 1 {
         return match random.random_range(0..7) {
@@ -149,7 +153,7 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
     }
     let odd = one(random, &[1, 3]);
     let strided = Window::same(3).stride(2).padding(Padding { top: 1, bottom: 1, left: 0, right: 1 });
-    match random.random_range(0..12) {
+    match random.random_range(0..13) {
         0..4 => net.conv(from, one(random, &[8, 12, 16]), Window::same(odd)),
         4 if shape.height > 4 => net.conv(from, 16, strided),
         5..7 => net.depthwise_norm(from, Window::same(3)),
@@ -161,11 +165,16 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
         10 if shape.batch == 1 && shape.elements() < 2_000 => {
             net.reshape(from, Shape::tokens(1, shape.elements() as u32))
         }
+        11 => {
+            let gate = net.conv(from, 1, Window::same(odd));
+            net.multiply(from, gate)
+        }
         _ => net.activate(from, function),
     }
 }
 
-/// Products of activations, by heads: of the tokens `from` with themselves, then with the weights that result.
+/// Products of activations, by heads: of the tokens `from` with themselves, masked alike for all heads, then with the
+/// weights that result.
 /// Another operator reads the heads too if `is_read_again`.
 pub(in crate::execute::tests) fn heads(net: &mut GraphBuilder, from: Source, is_read_again: bool) -> Source {
     use Dimension::{Batch, Channels, Height, Width};
@@ -180,7 +189,9 @@ pub(in crate::execute::tests) fn heads(net: &mut GraphBuilder, from: Source, is_
     let keys = transpose(net, split, [Width, Batch, Channels, Height]);
     let product = |k, n| MatMul { images: 1, batch: HEADS, m: tokens, k, n };
     let scores = net.operator("scores", product(features, tokens), &[first, keys]);
-    let weights = net.softmax(scores);
+    let mask = net.input(Shape::tokens(tokens, tokens));
+    let masked = net.add(scores, mask);
+    let weights = net.softmax(masked);
     let values = if is_read_again { net.activate(first, Function::Tanh) } else { first };
     let read = net.operator("read", product(tokens, features), &[weights, values]);
     let merged = transpose(net, read, [Height, Width, Batch, Channels]);

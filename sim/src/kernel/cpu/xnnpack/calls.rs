@@ -18,7 +18,7 @@ pub(super) fn calls(operator: &Operator) -> u64 {
     let pixels = output.pixels();
     match operator.class() {
         Class::Depthwise(_) | Class::Pool(_) | Class::Movement(Movement::Resized(_)) => pixels,
-        Class::Elementwise(elementwise) => u64::from(elementwise.is_broadcast()) * pixels,
+        Class::Elementwise(elementwise) => u64::from(elementwise.is_broadcast()) * elementwise.runs(),
         Class::Reduction(Reduction::Exponentials) => pixels * SOFTMAX_ROW_CALLS,
         Class::Movement(Movement::Padded(pad)) => padded_rows(pad) * PADDED_ROW_CALLS,
         Class::Movement(Movement::Range(range)) => u64::from(range.dimension == Dimension::Channels) * pixels,
