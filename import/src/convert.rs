@@ -211,7 +211,7 @@ impl<'a> Converter<'a> {
 
     fn input(&mut self, name: &str, extent: Shape) -> Source {
         let name = self.unique(name);
-        self.out.inputs.push(InputTable { name, extent });
+        self.out.inputs.push(InputTable { name, extent, constant: false });
         Source::Input(self.out.inputs.len() as u32 - 1)
     }
 

@@ -43,7 +43,7 @@ pub use error::{ImportError, Problem};
 pub use scenario::{ImportedScenario, load};
 
 use coexec_sim::Graph;
-use coexec_sim::workload::InputTable;
+use coexec_sim::workload::{InputTable, constants};
 use convert::Converted;
 
 /// The outcome of an import.
@@ -241,7 +241,7 @@ fn imported(
     }
     let Converted { inputs, nodes, skipped, approximated, .. } = converted;
     let shapes = inputs.iter().map(|input| input.extent).collect();
-    let graph = Graph::new(name, model.data_type, shapes, nodes)?;
+    let graph = Graph::new(name, model.data_type, shapes, nodes)?.with_constants(constants(&inputs));
     Ok(Imported { graph, inputs, skipped, approximated, coverage })
 }
 

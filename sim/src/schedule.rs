@@ -25,7 +25,7 @@ use serde::Serialize;
 use strum::EnumDiscriminants;
 use thiserror::Error;
 
-pub use missing::{Missing, missing, pieces, read_bytes, result_bytes};
+pub use missing::{Missing, input_bytes, missing, pieces, read_bytes, result_bytes};
 
 use crate::device::{Direction, ProcessorKind};
 use crate::kernel::CoreSet;
@@ -116,7 +116,7 @@ pub enum What {
 pub enum Tensor {
     /// The result of a stage.
     Result(usize),
-    /// The workload's inputs that a stage reads.
+    /// The workload's inputs that a stage reads, without constants.
     Inputs(usize),
 }
 

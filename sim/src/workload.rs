@@ -15,7 +15,7 @@ mod operator;
 mod operator_sets;
 mod shape;
 
-pub use assemble::InputTable;
+pub use assemble::{InputTable, constants};
 pub use fuse::{Stage, fuse};
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{

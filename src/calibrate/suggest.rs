@@ -95,8 +95,11 @@ fn suggest_networks(
 /// The launches as a scenario, each operator with its own input.
 fn scenario(profile: &Profile, launches: &[&Layer]) -> ScenarioFile {
     let name = |index: usize| format!("input-{}", index + 1);
-    let input =
-        |(index, layer): (usize, &&Layer)| InputTable { name: name(index), extent: layer.operator.extent() };
+    let input = |(index, layer): (usize, &&Layer)| InputTable {
+        name: name(index),
+        extent: layer.operator.extent(),
+        constant: false,
+    };
     let operator = |(index, layer): (usize, &&Layer)| {
         let table = OperatorTable::new(&format!("{}-{}", layer.operator.name(), index + 1), &layer.operator);
         OperatorTable { from: Some(vec![name(index)]), ..table }

@@ -44,6 +44,8 @@ pub(super) struct Operation<T: Element> {
     pub(super) layer: Layer,
     /// Indices of the tensors that it reads.
     pub(super) reads: Vec<usize>,
+    /// Those that are inputs of the workload, without constants: they are sent in every run.
+    pub(super) given: Vec<usize>,
     /// The chain it belongs to; `None` outside of chains.
     pub(super) chain: Option<u32>,
     /// The CPU's kernel; `None` if the CPU computes no part.
@@ -126,7 +128,8 @@ pub(super) fn operations<T: Element>(
         }
         let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
         let reads = tensors.reads[index].clone();
-        operations.push(Operation { layer, reads, chain, cpu, read_in: layouts[0], parts });
+        let given = given(stage, &reads, task.stages.len());
+        operations.push(Operation { layer, reads, given, chain, cpu, read_in: layouts[0], parts });
     }
     Ok(operations)
 }
@@ -136,15 +139,24 @@ pub(super) fn operations<T: Element>(
 /// in order; each is matched with the first tensor that it fits.
 fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> {
     let mut waiting = stage.inputs.iter().copied().peekable();
-    let tensor_of = |shape: Shape| {
-        let fits =
-            |producer: &usize| stages[*producer].layer.operator.output().elements() == shape.elements();
+    let tensor_of = |(position, shape): (usize, Shape)| {
+        let fits = |producer: &usize| {
+            !stage.constants.contains(&position)
+                && stages[*producer].layer.operator.output().elements() == shape.elements()
+        };
         waiting.next_if(fits).unwrap_or_else(|| {
             *next_input += 1;
             *next_input - 1
         })
     };
-    stage.layer.read_shapes().map(tensor_of).collect()
+    stage.layer.read_shapes().enumerate().map(tensor_of).collect()
+}
+
+/// Those of the tensors `reads` of `stage` that are inputs of a workload of `stages` stages, without constants.
+fn given(stage: &Stage, reads: &[usize], stages: usize) -> Vec<usize> {
+    let is_given =
+        |&(position, &read): &(usize, &usize)| read >= stages && !stage.constants.contains(&position);
+    reads.iter().enumerate().filter(is_given).map(|(_, &read)| read).collect()
 }
 
 /// The tensors and their layouts on the device: the GPU's own, unless the host accesses a tensor too, or it is
@@ -171,7 +183,12 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
     let reshapes = |stage: &Stage| stage.layer.operator.multiplies_activations();
     let is_sent = sharing == Some(Home::Device);
     let mut is_plain = vec![false; stages.len()];
-    is_plain.resize(count, is_sent);
+    is_plain.resize(count, false);
+    for (stage, reads) in stages.iter().zip(&reads) {
+        for input in given(stage, reads, stages.len()) {
+            is_plain[input] = is_sent;
+        }
+    }
     let mut reads_plain: Vec<bool> = stages.iter().map(reshapes).collect();
     for (index, stage) in stages.iter().enumerate() {
         let is_read = reads.iter().any(|reads| reads.contains(&index));
@@ -312,7 +329,8 @@ fn accessed<T: Element>(operations: &[Operation<T>], layouts: &[Layout], meets: 
         let accesses = accesses_of(operation);
         for (&read, shape) in operation.reads.iter().zip(shapes) {
             if read == tensors.len() {
-                let accesses = Accesses { host: accesses.host || meets, ..accesses };
+                let host = accesses.host || meets && operation.given.contains(&read);
+                let accesses = Accesses { host, ..accesses };
                 let layout = layouts[read];
                 tensors.push(Tensor { shape, accesses, overlaps: false, layout, read_by: Some(stage) });
                 continue;

@@ -1,6 +1,8 @@
 //! Functions: recognised, folded, approximated, unknown.
 
 use super::{Builder, described};
+use coexec_sim::workload::Source;
+
 use crate::{ImportError, ImportOptions, Imported, ModelFormat, Problem, import};
 
 fn tokens() -> Builder {
@@ -241,8 +243,12 @@ fn a_constant_that_is_broadcast_both_ways_is_stored_as_its_reader_needs_it() {
         .node("MatMul", &["x", "w"], "a", &[])
         .weights("row", &[1, 64])
         .node("Mul", &["a", "row"], "y", &[]);
-    let found = model.operators();
+    let imported = model.import().unwrap();
+    let found = described(&imported.graph);
     assert!(!found.iter().any(|operator| operator.starts_with("concat")), "{found:?}");
+    let constants: Vec<bool> = imported.inputs.iter().map(|input| input.constant).collect();
+    assert_eq!(constants, [false, true]);
+    assert!(imported.graph.is_constant(Source::Input(1)) && !imported.graph.is_constant(Source::Input(0)));
 }
 
 #[test]

@@ -4,8 +4,8 @@ use arrayvec::ArrayVec;
 
 use super::missing::share;
 use super::{
-    Command, CommandId, Holders, Memory, Schedule, ScheduleError, Setting, Tensor, What, leaves_its_chain,
-    pieces, read_bytes, result_bytes,
+    Command, CommandId, Holders, Memory, Schedule, ScheduleError, Setting, Tensor, What, input_bytes,
+    leaves_its_chain, pieces, result_bytes,
 };
 use crate::device::ProcessorKind;
 use crate::kernel::CoreSet;
@@ -189,12 +189,10 @@ impl<'a> Builder<'a> {
 
     /// Copies the inputs of the workload that a stage reads to a GPU with memory of its own.
     fn inputs_onto_gpu(&mut self, stage: usize) -> Option<CommandId> {
-        let reader = &self.stages[stage];
-        if !self.setting.ends_on_host || reader.inputs.len() >= reader.input_count {
+        if !self.setting.ends_on_host {
             return None;
         }
-        let computed: Bytes = reader.inputs.iter().map(|&input| self.residences[input].bytes).sum();
-        let bytes = Bytes(read_bytes(&reader.layer).0.saturating_sub(computed.0));
+        let bytes = input_bytes(self.stages, &self.stages[stage]);
         let tensor = Tensor::Inputs(stage);
         let copied = What::Move { tensor, region: Region::ALL, bytes, pieces: 1, to: Memory::Gpu };
         self.copy(stage, copied, None)

@@ -104,6 +104,17 @@ pub fn read_bytes(layer: &Layer) -> Bytes {
     bytes_of(elements, layer)
 }
 
+/// Bytes of the workload's inputs that a stage reads, without constants.
+pub fn input_bytes(stages: &[Stage], stage: &Stage) -> Bytes {
+    if stage.inputs.len() + stage.constants.len() >= stage.input_count {
+        return Bytes::ZERO;
+    }
+    let computed: Bytes = stage.inputs.iter().map(|&input| result_bytes(&stages[input].layer)).sum();
+    let read = stage.layer.read_shapes().enumerate().filter(|(at, _)| !stage.constants.contains(at));
+    let read = bytes_of(read.map(|(_, shape)| shape.elements()).sum(), &stage.layer);
+    Bytes(read.0.saturating_sub(computed.0))
+}
+
 /// Number of contiguous pieces of memory that hold a part of a layer's result, cut along
 /// `axis`: a part of the channels has one piece per pixel.
 pub fn pieces(layer: &Layer, axis: Option<Axis>) -> u64 {

@@ -214,3 +214,26 @@ fn every_result_that_only_the_gpu_has_is_read_back_once() {
     assert_eq!(read_back([cpu, cpu]), Vec::<Vec<usize>>::new());
     assert_eq!(read_back([channels(4), cpu]), Vec::<Vec<usize>>::new());
 }
+
+#[test]
+fn a_gpu_with_memory_of_its_own_is_sent_the_inputs_and_has_the_constants() {
+    let image = Shape::image(32, 32, 8);
+    let mut net = GraphBuilder::new("shifted", DataType::F32);
+    let (input, shift, scale) = (net.input(image), net.constant(image), net.constant(image));
+    let sum = net.add(shift, input);
+    let scaled = net.multiply(sum, scale);
+    net.conv(scaled, 8, Window::same(3));
+    let stages = fuse(&net.build().unwrap());
+    assert_eq!(stages[0].constants, [0, 2], "the second is read by a linked function");
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
+    let schedule = schedule(&stages, &plan, &Setting { gpu_has_own_memory: true, ..SHARED }).unwrap();
+    let sent: Vec<Bytes> = schedule
+        .commands
+        .iter()
+        .filter_map(|command| match command.what {
+            What::Move { tensor: Tensor::Inputs(0), bytes, to: Memory::Gpu, .. } => Some(bytes),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sent, [Bytes(32 * ROW)]);
+}

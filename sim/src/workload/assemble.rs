@@ -24,6 +24,14 @@ pub struct InputTable {
     pub name: String,
     /// Its extent, `[batch, height, width, channels]`.
     pub extent: Shape,
+    /// Whether it is a constant of the model, which each processor has before an inference, like weights.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub constant: bool,
+}
+
+/// Indices of the constants among `inputs`.
+pub fn constants(inputs: &[InputTable]) -> impl Iterator<Item = u32> + '_ {
+    (0..).zip(inputs).filter(|(_, input)| input.constant).map(|(index, _)| index)
 }
 
 /// Builds the graph of the operators in `text`.
@@ -49,11 +57,12 @@ pub(crate) fn graph(
     for (index, table) in operators.iter().enumerate() {
         assembly.add(text, index, table)?;
     }
-    Graph::new(name, data_type, assembly.inputs, assembly.nodes).map_err(|error| {
+    let graph = Graph::new(name, data_type, assembly.inputs, assembly.nodes).map_err(|error| {
         let at = operators.iter().position(|table| Some(table.name.as_str()) == error.node());
         let key = at.map_or("operator".to_owned(), |index| format!("operator[{index}].name"));
         text.refuse(&key, error.to_string(), error.help())
-    })
+    })?;
+    Ok(graph.with_constants(constants(inputs)))
 }
 
 /// A graph under construction.

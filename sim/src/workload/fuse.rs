@@ -22,6 +22,9 @@ pub struct Stage {
     pub inputs: Vec<usize>,
     /// Number of tensors that it reads, graph inputs included.
     pub input_count: usize,
+    /// Positions of constants of the model among all tensors that it reads, those of the operator before those of
+    /// linked functions.
+    pub constants: Vec<usize>,
     /// The nodes merged into the stage, the operator's first.
     pub nodes: Vec<NodeId>,
     /// Whether an earlier stage has the same weights.
@@ -37,7 +40,15 @@ impl Stage {
 
     /// A stage without inputs from other stages.
     pub fn single(name: String, layer: Layer) -> Self {
-        Self { name, layer, inputs: Vec::new(), input_count: 1, nodes: Vec::new(), shares_weights: false }
+        Self {
+            name,
+            layer,
+            inputs: Vec::new(),
+            input_count: 1,
+            constants: Vec::new(),
+            nodes: Vec::new(),
+            shares_weights: false,
+        }
     }
 
     /// This stage without its inputs from other stages.
@@ -66,7 +77,7 @@ pub fn fuse(graph: &Graph) -> Vec<Stage> {
     for (index, node) in graph.nodes().iter().enumerate() {
         let id = NodeId(index as u32);
         let stage = if let Operator::Elementwise(elementwise) = &node.operator {
-            fusion.link(node, elementwise)
+            fusion.link(node, elementwise, graph)
         } else if node.operator.folds() {
             fusion.fold(node)
         } else {
@@ -94,6 +105,11 @@ impl Fusion {
             layer: Layer::new(node.operator.clone(), node.data_type.unwrap_or(graph.data_type())),
             inputs: node.inputs.iter().filter_map(|&source| self.producing_stage(source)).collect(),
             input_count: node.inputs.len(),
+            constants: (0..)
+                .zip(&node.inputs)
+                .filter(|(_, source)| graph.is_constant(**source))
+                .map(|(at, _)| at)
+                .collect(),
             nodes: Vec::new(),
             shares_weights: node.shares_weights,
         });
@@ -127,7 +143,7 @@ impl Fusion {
         Some(stage)
     }
 
-    fn link(&mut self, node: &Node, elementwise: &Elementwise) -> Option<usize> {
+    fn link(&mut self, node: &Node, elementwise: &Elementwise, graph: &Graph) -> Option<usize> {
         let same_extent = elementwise.other == Some(elementwise.input);
         // Of two operands with the same extent, the one written last; graph inputs come first.
         let position = usize::from(same_extent && node.inputs[1] > node.inputs[0]);
@@ -143,6 +159,8 @@ impl Fusion {
         {
             return None;
         }
+        let is_constant = node.inputs.get(1 - position).is_some_and(|&source| graph.is_constant(source));
+        host.constants.extend(is_constant.then_some(host.input_count));
         host.inputs.extend(other.flatten());
         host.input_count += usize::from(other.is_some());
         Some(stage)

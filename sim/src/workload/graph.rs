@@ -6,7 +6,7 @@
 //! Invariant: every [`Graph`] is sound. Its nodes are in topological order, and
 //! no method of its operators can overflow or divide by zero.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::operator::{Operator, check_shape};
 use super::{DataType, MAX_WORK, Shape};
@@ -59,6 +59,8 @@ pub struct Graph {
     name: String,
     data_type: DataType,
     inputs: Vec<Shape>,
+    /// The inputs that are constants of the model.
+    constants: BTreeSet<u32>,
     nodes: Vec<Node>,
 }
 
@@ -76,7 +78,7 @@ impl Graph {
         inputs: Vec<Shape>,
         nodes: Vec<Node>,
     ) -> Result<Self, GraphError> {
-        Self { name: name.into(), data_type, inputs, nodes }.checked()
+        Self { name: name.into(), data_type, inputs, constants: BTreeSet::new(), nodes }.checked()
     }
 
     fn checked(self) -> Result<Self, GraphError> {
@@ -126,6 +128,18 @@ impl Graph {
     pub fn with_data_type(mut self, data_type: DataType) -> Self {
         self.nodes.iter_mut().for_each(|node| node.data_type = None);
         Self { data_type, ..self }
+    }
+
+    /// The same graph, of whose inputs these are constants of the model: each processor has them before an
+    /// inference, like weights.
+    #[must_use]
+    pub fn with_constants(self, constants: impl IntoIterator<Item = u32>) -> Self {
+        Self { constants: constants.into_iter().collect(), ..self }
+    }
+
+    /// Whether a tensor is a constant of the model.
+    pub fn is_constant(&self, source: Source) -> bool {
+        matches!(source, Source::Input(index) if self.constants.contains(&index))
     }
 
     /// Extents of the graph's inputs.

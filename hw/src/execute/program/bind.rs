@@ -4,7 +4,6 @@
 //! Not for: the layouts (`super::super::build`). Invariant: a command that reads a converted copy reads what
 //! the tensor contains then, and no tensor is converted twice without a change between.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,25 +107,26 @@ impl<T: Element> Program<T> {
         let Arrangements { all, read, .. } = &self.arrangements;
         let mut is_current = vec![false; all.len()];
         let mut before = vec![Vec::new(); self.schedule.commands.len()];
-        let inputs = self.operations.len();
         for (command, before) in self.schedule.commands.iter().zip(&mut before) {
-            let changed: Range<usize> = match command.what {
+            let changed: &[usize] = match command.what {
                 What::Compute { .. } if command.by == Processor::Gpu => {
                     for &index in read.get(command.stage).into_iter().flatten() {
                         if !std::mem::replace(&mut is_current[index], true) {
                             before.push(index);
                         }
                     }
-                    command.stage..command.stage + 1
+                    &[command.stage]
                 }
-                What::Move { tensor: Tensor::Result(result), to: Memory::Gpu, .. } => result..result + 1,
-                What::Move { tensor: Tensor::Inputs(_), to: Memory::Gpu, .. } => inputs..usize::MAX,
+                What::Move { tensor: Tensor::Result(result), to: Memory::Gpu, .. } => &[result],
+                What::Move { tensor: Tensor::Inputs(reader), to: Memory::Gpu, .. } => {
+                    &self.operations[reader].given
+                }
                 What::Compute { .. }
                 | What::Move { .. }
                 | What::Submit
                 | What::HandOver { .. }
                 | What::Join { .. }
-                | What::ReadBack => 0..0,
+                | What::ReadBack => &[],
             };
             for ((tensor, _), is_current) in all.iter().zip(&mut is_current) {
                 *is_current &= !changed.contains(tensor);

@@ -264,9 +264,7 @@ impl<T: Element> Program<T> {
                 events.extend(self.copy(result, region, to)?);
             }
             What::Move { tensor: Tensor::Inputs(reader), region, to, .. } => {
-                let inputs =
-                    self.operations[reader].reads.iter().filter(|&&read| read >= self.operations.len());
-                for &input in inputs {
+                for &input in &self.operations[reader].given {
                     events.extend(self.copy(input, region, to)?);
                 }
             }

@@ -5,7 +5,7 @@
 
 use crate::device::{Direction, LinkTransfer, ProcessorKind, Profile};
 use crate::plan::Mechanism;
-use crate::schedule::{Holders, read_bytes, result_bytes};
+use crate::schedule::{Holders, input_bytes};
 use crate::simulate::{copying, hand_over_delay, join_delay};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
@@ -55,11 +55,7 @@ impl TransferDelays {
 
 /// Time to copy the workload's inputs that a stage reads to a GPU with memory of its own.
 pub(super) fn inputs_onto_gpu(device: &Profile, stages: &[Stage], stage: &Stage) -> Picos {
-    if stage.inputs.len() == stage.input_count {
-        return Picos::ZERO;
-    }
-    let computed: Bytes = stage.inputs.iter().map(|&input| result_bytes(&stages[input].layer)).sum();
-    let bytes = Bytes(read_bytes(&stage.layer).0.saturating_sub(computed.0));
+    let bytes = input_bytes(stages, stage);
     if bytes > Bytes::ZERO {
         copying(device, LinkTransfer::whole(bytes), Direction::ToGpu)
     } else {

@@ -54,7 +54,8 @@ impl Graph {
                 }
             })
             .collect();
-        let graph = Self { inputs, nodes: Vec::new(), name: self.name.clone(), ..*self };
+        let (name, constants) = (self.name.clone(), self.constants.clone());
+        let graph = Self { inputs, nodes: Vec::new(), name, constants, ..*self };
         let mut batch = Batch { count, graph, moved: Vec::new() };
         for (index, node) in self.nodes.iter().enumerate() {
             let result = Source::Node(NodeId(index as u32));

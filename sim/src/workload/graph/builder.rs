@@ -1,6 +1,6 @@
 //! A builder that infers shapes and names, so that code for a network reads like a list.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{Graph, GraphError, Node, Source};
 use crate::workload::operator::{Operator, check_shape};
@@ -26,7 +26,13 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// A builder with no inputs and no nodes.
     pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
-        let graph = Graph { name: name.into(), data_type, inputs: Vec::new(), nodes: Vec::new() };
+        let graph = Graph {
+            name: name.into(),
+            data_type,
+            inputs: Vec::new(),
+            constants: BTreeSet::new(),
+            nodes: Vec::new(),
+        };
         Self { graph, uses: HashMap::new(), error: None }
     }
 
@@ -53,6 +59,12 @@ impl GraphBuilder {
             }
         });
         Source::Input(index)
+    }
+
+    /// Adds an input of the graph that is a constant of the model.
+    pub fn constant(&mut self, shape: Shape) -> Source {
+        self.graph.constants.insert(self.graph.inputs.len() as u32);
+        self.input(shape)
     }
 
     /// Extent of the tensor from `source`.

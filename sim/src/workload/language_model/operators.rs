@@ -26,6 +26,7 @@ impl Layers {
             layer: Layer::new(operator, self.data_type),
             inputs: inputs.to_vec(),
             input_count: inputs.len() + outside,
+            constants: Vec::new(),
             nodes: Vec::new(),
             shares_weights: false,
         });

@@ -114,7 +114,7 @@ fn graph(random: &mut ChaCha8Rng) -> Vec<Stage> {
     let image = Shape::image(one(random, &[9, 12]), 7, one(random, &[8, 12]));
     let image = Shape { batch: one(random, &[1, 1, 2]), ..image };
     let tokens = Shape::tokens(one(random, &[6, 8]), 16);
-    let mut tensors = vec![net.input(image), net.input(tokens)];
+    let mut tensors = vec![net.constant(image), net.input(image), net.input(tokens)];
     for _ in 0..random.random_range(1..=MAX_OPERATORS) {
         // Recent results are preferred, so that graphs are deep.
         let back = random.random_range(1..=3_usize.min(tensors.len()));
@@ -189,7 +189,7 @@ pub(in crate::execute::tests) fn heads(net: &mut GraphBuilder, from: Source, is_
     let keys = transpose(net, split, [Width, Batch, Channels, Height]);
     let product = |k, n| MatMul { images: 1, batch: HEADS, m: tokens, k, n };
     let scores = net.operator("scores", product(features, tokens), &[first, keys]);
-    let mask = net.input(Shape::tokens(tokens, tokens));
+    let mask = net.constant(Shape::tokens(tokens, tokens));
     let masked = net.add(scores, mask);
     let weights = net.softmax(masked);
     let values = if is_read_again { net.activate(first, Function::Tanh) } else { first };
