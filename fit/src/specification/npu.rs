@@ -66,6 +66,8 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
     let scale = |quantity: &Quantity, by: f64| Quantity::plain(rounded(quantity.value * by, VALUE_DIGITS));
     if let (Some(integers), Some(measured)) = (&mut compiled.integer, &measured.integer) {
         integers.vector_rate_factor = scale(&measured.vector_rate_factor, integer / float);
+        let reductions = measured.channel_reduction_rate_factor.as_ref();
+        integers.channel_reduction_rate_factor = reductions.map(|factor| scale(factor, integer / float));
     }
     if let Some(weights) = &mut compiled.integer_weights {
         // Expanding integer weights to 16 bits on the way adds no time to products.
@@ -161,6 +163,8 @@ mod tests {
         assert!((per_ns * integer.product_rate_factor.value / 17_550.0 - 1.0).abs() < 1e-4, "35.1 TOPS");
         assert_eq!((made.bandwidth_gbps.value, made.graph_us.value), (57.0, 95.0));
         assert_eq!(made.basis, Basis::Assumed);
+        let reductions = integer.channel_reduction_rate_factor.as_ref().map(|factor| factor.value);
+        assert_eq!(reductions, Some(integer.vector_rate_factor.value), "the vector unit computes both");
         assert!(made.source.contains("no run seen") && integer.source == made.source);
         assert!(made.multiply_accumulates_per_ns.ci95.is_none(), "the interval was another chip's");
     }
