@@ -70,9 +70,6 @@ pub enum OperandError {
     /// An operator without a kernel in this crate.
     #[error("{operator}: there is no kernel for it")]
     NoKernel { operator: String },
-    /// An index beyond the end of an embedding's table.
-    #[error("found index {found} into the table, expected a whole number below {vocabulary}")]
-    Index { found: String, vocabulary: u32 },
 }
 
 impl OperandError {

@@ -8,8 +8,8 @@ mod run;
 use coexec_sim::InstructionSet;
 use coexec_sim::kernel::cpu::linked_functions;
 use coexec_sim::workload::{
-    self, Class, Conv2d, DepthwiseConv2d, Function, Layer, Movement, Operator, Pick, PoolKind, Reduction,
-    Resize, SecondOperand, Shape, Window,
+    self, Class, Conv2d, DepthwiseConv2d, Function, Generic, Layer, Movement, Operator, Pick, PoolKind,
+    Reduction, Resize, SecondOperand, Shape, Window,
 };
 
 use super::product::{Dimensions, Product};
@@ -44,6 +44,8 @@ pub(super) enum Implementation<T> {
     Reshape,
     /// The embedding table.
     Embedding(Vec<T>),
+    /// What is computed in place of an operator without a kernel of its own.
+    Generic(Generic),
 }
 
 /// A linked function that runs as a pass of its own after the operator.
@@ -120,7 +122,8 @@ impl<T: Element> Implementation<T> {
             Class::Movement(Movement::Resized(resize)) => Self::Resize(*resize),
             Class::Movement(Movement::Rearranged(_)) => Self::Reshape,
             Class::Gather(_) => Self::Embedding(converted(weights.kernel)),
-            Class::Recurrent(_) | Class::Generic(_) => {
+            Class::Generic(generic) => Self::Generic(generic.clone()),
+            Class::Recurrent(_) => {
                 return Err(OperandError::NoKernel { operator: operator.to_string() });
             }
         })
@@ -130,7 +133,7 @@ impl<T: Element> Implementation<T> {
 /// Whether this crate has a kernel for `operator`, at least on the CPU.
 pub(crate) fn has_kernel(operator: &Operator) -> bool {
     match operator.class() {
-        Class::Recurrent(_) | Class::Generic(_) => false,
+        Class::Recurrent(_) => false,
         Class::Product(_)
         | Class::Convolution(_)
         | Class::Depthwise(_)
@@ -138,7 +141,8 @@ pub(crate) fn has_kernel(operator: &Operator) -> bool {
         | Class::Reduction(_)
         | Class::Elementwise(_)
         | Class::Movement(_)
-        | Class::Gather(_) => true,
+        | Class::Gather(_)
+        | Class::Generic(_) => true,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use coexec_sim::workload::{Function, Interpolation, Pick, Resize, SecondOperand, Shape};
+use coexec_sim::workload::{Function, Generic, Interpolation, Pick, Resize, SecondOperand, Shape};
 use coexec_sim::{InstructionSet, Region};
 
 use super::element::PlainRegister;
@@ -188,8 +188,14 @@ impl<T: Element> Visit<'_, T> {
             Implementation::Pick(pick) => move_pixel(inputs[0], pick, self.position(pixel), to),
             Implementation::Reshape => to.copy_from_slice(self.same(0, pixel, to.len())),
             Implementation::Embedding(table) => {
-                let start = inputs[0][pixel].to_f32() as usize * channels + first;
+                let last = table.len() / channels - 1;
+                let start = (inputs[0][pixel].to_f32() as usize).min(last) * channels + first;
                 to.copy_from_slice(&table[start..start + to.len()]);
+            }
+            Implementation::Generic(generic) => {
+                for (channel, to) in to.iter_mut().enumerate() {
+                    *to = T::from_f32(summed(generic, inputs, pixel * channels + first + channel));
+                }
             }
             Implementation::Product(_) | Implementation::BatchedProduct(_) => {
                 unreachable!("products are computed in blocks")
@@ -243,6 +249,19 @@ fn move_pixel<T: Element>(from: &[T], pick: &Pick, (batch, at): (u32, [u32; 4]),
     for (channel, to) in to.iter_mut().enumerate() {
         *to = element(channel).map_or(T::from_f32(0.0), |number| from[number]);
     }
+}
+
+/// Element `element` of what is computed in place of an operator without a kernel of its own.
+fn summed<T: Element>(generic: &Generic, inputs: &[&[T]], element: usize) -> f32 {
+    let mut sum = 0.0;
+    for _ in 0..generic.passes {
+        for (index, input) in inputs.iter().enumerate() {
+            for from in generic.summed(index, element as u64) {
+                sum += input[from as usize].to_f32();
+            }
+        }
+    }
+    sum
 }
 
 /// Computes the channels of a pixel of a resized image.

@@ -89,15 +89,23 @@ impl Wanted<'_> {
                 local_response_norm(norm.size as usize, self.channels(norm.input), channel)
             }
             Operator::Embedding(table) => {
-                copied(weights.kernel[first[pixel] as usize * table.features as usize + channel])
+                let row = (first[pixel] as usize).min(table.vocabulary as usize - 1);
+                copied(weights.kernel[row * table.features as usize + channel])
             }
             // A test checks each pick against the operator's definition.
             Operator::Slice(slice) => picked(&slice.pick()),
             Operator::Transpose(transpose) => picked(&transpose.pick()),
             Operator::Pad(pad) => picked(&pad.pick()),
             Operator::Resize(r) => resize(r, first, position(operator.output(), pixel, channel)),
+            Operator::Generic(generic) => {
+                let element = pixel as u64 * u64::from(generic.output.channels) + channel as u64;
+                let read = |index: usize| {
+                    generic.summed(index, element).map(move |from| f64::from(inputs[index][from as usize]))
+                };
+                Expected::sum((0..generic.passes).flat_map(|_| (0..inputs.len()).flat_map(read)))
+            }
             // Nothing executes these, so their results are never compared.
-            Operator::Recurrent(_) | Operator::Generic(_) => Expected::sum(std::iter::empty()),
+            Operator::Recurrent(_) => Expected::sum(std::iter::empty()),
             Operator::Reshape(reshape) => copied(first[pixel * reshape.output.channels as usize + channel]),
         }
     }

@@ -2,8 +2,8 @@
 
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::workload::{
-    Dimension, Embedding, Function, Interpolation, LocalResponseNorm, Norm, NormKind, Operator, Pad, Reshape,
-    Resize, Shape, Slice, Softmax, Transpose,
+    Dimension, Embedding, Function, Generic, GenericKind, Interpolation, LocalResponseNorm, Norm, NormKind,
+    Operator, Pad, Reshape, Resize, Shape, Slice, Softmax, Transpose,
 };
 use proptest::prelude::*;
 
@@ -126,4 +126,15 @@ fn rows_of_a_table_are_found() {
         Operator::Embedding(Embedding { rows, vocabulary, features })
     });
     check_all(operators, &[], whole, launched(Kernel::Gather, [1; 3], [4, 1, 4]));
+}
+
+#[test]
+fn what_stands_for_an_operator_without_a_kernel_agrees_with_the_reference() {
+    let kinds = [GenericKind::Elementwise, GenericKind::Reduction, GenericKind::Movement];
+    let operators = (shapes(), shapes(), shapes(), 0..3_usize, 1..3_u32).prop_map(
+        move |(first, second, output, kind, passes)| {
+            Operator::Generic(Generic { kind: kinds[kind], inputs: vec![first, second], output, passes })
+        },
+    );
+    check_all(operators, &[], any_lines, launched(Kernel::Elementwise, [1; 3], [4, 2, 2]));
 }

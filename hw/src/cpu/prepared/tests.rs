@@ -5,9 +5,9 @@ mod refusals;
 
 use coexec_sim::Region;
 use coexec_sim::workload::{
-    Concat, DataType, Dimension, Elementwise, Embedding, Interpolation, Linear, Linked, LocalResponseNorm,
-    MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, SecondOperand, Slice, Softmax,
-    Transpose, Window,
+    Concat, DataType, Dimension, Elementwise, Embedding, Generic, GenericKind, Interpolation, Linear, Linked,
+    LocalResponseNorm, MatMul, Mean, Norm, NormKind, Pad, Padding, Pool, PoolKind, Reshape, SecondOperand,
+    Slice, Softmax, Transpose, Window,
 };
 use half::f16;
 use proptest::prelude::*;
@@ -269,6 +269,8 @@ proptest! {
             Operator::Reshape(Reshape { input, output: Shape::tokens(batch * height * width, depth) }),
             Operator::Embedding(Embedding { rows: height * width, vocabulary: 11, features: depth }),
             Operator::Elementwise(sums),
+            Operator::Generic(Generic { kind: GenericKind::Movement, inputs: vec![input, Shape::tokens(2, 3)], output: Shape { height: height + 1, ..input }, passes: 2 }),
+            Operator::Generic(Generic { kind: GenericKind::Reduction, inputs: vec![input], output: input.with_channels(1), passes: 1 }),
         ];
         for operator in operators.into_iter().chain(norms).chain(others) {
             let layer = layer(operator, &linked);

@@ -13,6 +13,12 @@ Number4 texel_with_element(SOURCE source, Extent extent, int number) {
   return READ(source, extent, x, y, number % extent.channels / 4);
 }
 
+// Index of a texel's first element in the host's order.
+int first_element(Extent extent, int x, int y, int slice) {
+  const int line = x % extent.batch * extent.height + y;
+  return (line * (extent.width / extent.batch) + x / extent.batch) * extent.channels + slice * 4;
+}
+
 // Mapping from output to input elements: start at `first`, and add the columns of `step` times the
 // coordinates of the output position; `end` is the input's extent. Positions are in the order
 // batch, height, width, channels.
@@ -66,9 +72,7 @@ __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent 
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
-  const int columns = destination_extent.width / destination_extent.batch;
-  const int line = x % destination_extent.batch * destination_extent.height + y;
-  const int first = (line * columns + x / destination_extent.batch) * destination_extent.channels + to * 4;
+  const int first = first_element(destination_extent, x, y, to);
 #ifdef ALIGNED
   Number4 value = texel_with_element(source, source_extent, first);
 #else
@@ -86,14 +90,14 @@ __kernel WORK_GROUP void reshape(SOURCE source, DESTINATION destination, Extent 
 }
 
 __kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict table, DESTINATION destination,
-                               Extent source_extent, Extent destination_extent,
-                               Region region OPERANDS ANNOUNCE_PARAMETERS) {
+                               Extent source_extent, Extent destination_extent, Region region,
+                               int rows OPERANDS ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);
   if (!is_inside(region, block)) LEAVE;
   const int x = region.x + block.x;
   const int y = region.y + block.y;
   const int to = region.slice + block.z;
-  const int row = (int)READ(source, source_extent, x, y, 0).x;
+  const int row = clamp((int)READ(source, source_extent, x, y, 0).x, 0, rows - 1);
   __global const Number *from = table + (long)row * destination_extent.channels + to * 4;
   const int count = min(destination_extent.channels - to * 4, 4);
   Number parts[4] = {0, 0, 0, 0};
@@ -103,3 +107,36 @@ __kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict t
   WRITE(destination, destination_extent, x, y, to, value);
   END_OF_KERNEL
 }
+
+#ifdef SOURCES
+
+// Adds every `step`th of the `count` elements of a source.
+#define ADD(source, extent, count, step)                                                          \
+  for (int from = element % step; from < count; from += step)                                    \
+    sum += component(texel_with_element(source, extent, from), from % extent.channels % 4);
+
+// What is computed in place of an operator without a kernel of its own: sums of the elements that it visits. The host
+// defines SOURCES and FOR_EACH_SOURCE(add), which calls add(source, its extent, elements, step) for each source.
+__kernel WORK_GROUP void stand_in(SOURCES, DESTINATION destination, Extent destination_extent, Region region,
+                                 int passes ANNOUNCE_PARAMETERS) {
+  const int4 block = block_of_thread(region);
+  if (!is_inside(region, block)) LEAVE;
+  const int x = region.x + block.x;
+  const int y = region.y + block.y;
+  const int to = region.slice + block.z;
+  const int first = first_element(destination_extent, x, y, to);
+  const int count = min(destination_extent.channels - to * 4, 4);
+  Number parts[4] = {0, 0, 0, 0};
+  for (int i = 0; i < count; i++) {
+    const int element = first + i;
+    float sum = 0;
+    for (int pass = 0; pass < passes; pass++) {
+      FOR_EACH_SOURCE(ADD)
+    }
+    parts[i] = sum;
+  }
+  WRITE(destination, destination_extent, x, y, to, vload4(0, parts));
+  END_OF_KERNEL
+}
+
+#endif

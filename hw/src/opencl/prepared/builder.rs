@@ -73,8 +73,9 @@ impl<T: Element> Builder<'_, T> {
             (Class::Elementwise(_), _) if operator.folds() => self.batch_norm(),
             (Class::Elementwise(elementwise), _) => self.elementwise(elementwise),
             (Class::Movement(movement), _) => self.movement(&movement),
-            (Class::Gather(_), _) => self.embedding(),
-            (Class::Product(_) | Class::Convolution(_) | Class::Recurrent(_) | Class::Generic(_), kernel) => {
+            (Class::Gather(table), _) => self.embedding(table.vocabulary),
+            (Class::Generic(generic), _) => self.generic(generic),
+            (Class::Product(_) | Class::Convolution(_) | Class::Recurrent(_), kernel) => {
                 Err(self.unsupported(format!("there is no kernel {kernel} for it")))
             }
         }

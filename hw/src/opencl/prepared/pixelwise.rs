@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use coexec_sim::workload::{
-    Concat, DepthwiseConv2d, Dimension, Elementwise, Interpolation, Pick, Pool, PoolKind, Resize, Shape,
-    Window,
+    Concat, DepthwiseConv2d, Dimension, Elementwise, Generic, Interpolation, Pick, Pool, PoolKind, Resize,
+    Shape, Window,
 };
 
 use super::{Argument, Builder, LaunchGrid, TensorName};
@@ -115,11 +115,37 @@ impl<T: Element> Builder<'_, T> {
         self.push(&source, "reshape", self.region().size, Vec::new(), Vec::new())
     }
 
-    pub(super) fn embedding(&mut self) -> Result<()> {
+    pub(super) fn embedding(&mut self, rows: u32) -> Result<()> {
         let source = self.source("moves", include_str!("../kernels/moves.cl"));
         let vectors: Vec<T> = self.weights.kernel.iter().map(|&value| T::from_f32(value)).collect();
         let table = vec![self.constants(&vectors)?];
-        self.push(&source, "gather", self.region().size, table, Vec::new())
+        let rows = vec![Argument::numbers([rows])];
+        self.push(&source, "gather", self.region().size, table, rows)
+    }
+
+    /// What is computed in place of an operator without a kernel of its own.
+    pub(super) fn generic(&mut self, generic: &Generic) -> Result<()> {
+        let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
+        let (mut parameters, mut calls, mut arguments) = (Vec::new(), String::new(), Vec::new());
+        for (index, input) in generic.inputs.iter().enumerate() {
+            parameters.push(format!("SOURCE source_{index}, Extent extent_{index}"));
+            let (count, step) = (input.elements(), generic.step(index));
+            // Writing to a string cannot fail.
+            let _ = write!(calls, "add(source_{index}, extent_{index}, {count}, {step}) ");
+            let input = TensorName::Input(index);
+            arguments.extend([Argument::Tensor(input), Argument::Extent(input)]);
+        }
+        source.define("SOURCES", &parameters.join(", "));
+        source.define("FOR_EACH_SOURCE(add)", &calls);
+        let region = self.region();
+        arguments.extend([
+            Argument::Tensor(TensorName::Output),
+            Argument::Extent(TensorName::Output),
+            Argument::part(region),
+            Argument::numbers([generic.passes]),
+        ]);
+        let grid = LaunchGrid { threads: region.size, work_group: self.dispatch.work_group };
+        self.append(&source, "stand_in", grid, arguments)
     }
 
     pub(super) fn elementwise(&mut self, elementwise: Elementwise) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Operators without a kernel of their own.
 //!
 //! Responsible for: the elements that such an operator visits and moves, from which every kernel
-//! model prices it. Not for: the function that it computes, on which no time depends; nothing
-//! executes it.
+//! model prices it. Not for: the function that it computes, on which no time depends: hardware
+//! executes sums of the elements that it visits in its place.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,21 @@ impl Generic {
     /// most as many as the output has.
     pub fn moved(&self) -> u64 {
         self.moved_as(Shape::elements)
+    }
+
+    /// Elements of input `index` whose sum, over all inputs and passes, hardware computes as element `element` of
+    /// the output: one, or where the input is larger and not only moved, its share of all.
+    pub fn summed(&self, index: usize, element: u64) -> impl Iterator<Item = u64> {
+        let (all, step) = (self.inputs.get(index).map_or(0, Shape::elements), self.step(index));
+        let first = if step == all { element % all.max(1) } else { element };
+        (first..all).step_by(step.max(1) as usize)
+    }
+
+    /// The distance between the elements of [`Self::summed`]: the output's elements, or those of the input if one is
+    /// read.
+    pub fn step(&self, index: usize) -> u64 {
+        let (all, output) = (self.inputs.get(index).map_or(0, Shape::elements), self.output.elements());
+        if all <= output || (self.kind.moves() && index == 0) { all } else { output }
     }
 
     /// As [`Self::moved`], in units of `size` of a tensor.

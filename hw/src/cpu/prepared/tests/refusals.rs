@@ -2,7 +2,7 @@
 
 use super::*;
 use coexec_sim::Region;
-use coexec_sim::workload::{Generic, GenericKind};
+use coexec_sim::workload::Recurrent;
 
 #[test]
 fn what_does_not_fit_is_refused() {
@@ -31,26 +31,27 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn an_index_beyond_the_table_is_refused() {
+fn an_index_beyond_the_table_is_that_of_its_nearest_row() {
     let table = Operator::Embedding(Embedding { rows: 1, vocabulary: 3, features: 2 });
     let layer = layer(table, &[]);
-    let weights = Weights { kernel: &[0.0; 6], bias: &[] };
+    let weights = Weights { kernel: &[0.0, 0.5, 1.0, 1.5, 2.0, 2.5], bias: &[] };
     let mut prepared = Prepared::<f32>::new(&layer, &weights, InstructionSet::Portable).unwrap();
     let mut pool = ThreadPool::new(1).unwrap();
     let part = Region::of(layer.operator.output());
-    for (index, accepted) in [(2.0, true), (3.0, false), (-1.0, false), (0.5, false), (f32::NAN, false)] {
+    for (index, row) in [(2.0, 2.0), (3.0, 2.0), (-1.0, 0.0), (0.5, 0.0), (f32::NAN, 0.0)] {
         let mut output = [0.0; 2];
-        let result = prepared.run(&mut pool, &[&[index]], &mut output, part);
-        assert_eq!(result.is_ok(), accepted, "index {index}");
+        prepared.run(&mut pool, &[&[index]], &mut output, part).unwrap();
+        assert_eq!(output, [row, row + 0.5], "index {index}");
     }
 }
 
 #[test]
 fn an_operator_without_a_kernel_is_refused_by_name() {
-    let (kind, output) = (GenericKind::Search, Shape::tokens(1, 4));
-    let generic = Generic { kind, inputs: vec![Shape::tokens(9, 4)], output, passes: 1 };
-    let layer = layer(generic.into(), &[]);
-    let prepared = Prepared::<f32>::new(&layer, &Weights::default(), InstructionSet::Portable);
+    let recurrent = Recurrent { sequences: 1, steps: 5, gates: 4, features: 16, bias: true };
+    let layer = layer(recurrent.into(), &[]);
+    let [kernel, bias] = weight_counts(&layer.operator).map(|count| vec![0.0; count]);
+    let weights = Weights { kernel: &kernel, bias: &bias };
+    let prepared = Prepared::<f32>::new(&layer, &weights, InstructionSet::Portable);
     let error = prepared.err().map(|error| error.to_string());
-    assert!(error.is_some_and(|error| error.starts_with("generic search")));
+    assert!(error.is_some_and(|error| error.starts_with("recurrent")));
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use coexec_sim::plan::{Part, Processor, Region, Span};
 use coexec_sim::schedule::schedule;
 use coexec_sim::workload::{
-    DataType, Dimension, Elementwise, Function, GraphBuilder, MatMul, NormKind, Operator, Padding, PoolKind,
-    Shape, Slice, Source, Transpose, Window, fuse,
+    DataType, Dimension, Elementwise, Function, Generic, GenericKind, GraphBuilder, MatMul, NormKind,
+    Operator, Padding, PoolKind, Shape, Slice, Source, Transpose, Window, fuse,
 };
 use rand::RngExt;
 use rand::seq::IndexedRandom;
@@ -150,6 +150,11 @@ fn operator(random: &mut ChaCha8Rng, net: &mut GraphBuilder, from: Source, other
             4 if shape.batch == 1 => net.norm(from, NormKind::Layer),
             _ => net.activate(from, function),
         };
+    }
+    if random.random_bool(0.1) {
+        let kind = one(random, &[GenericKind::Elementwise, GenericKind::Reduction, GenericKind::Gather]);
+        let generic = Generic { kind, inputs: vec![shape, beside], output: shape, passes: 1 };
+        return net.operator("generic", generic, &[from, other]);
     }
     let odd = one(random, &[1, 3]);
     let strided = Window::same(3).stride(2).padding(Padding { top: 1, bottom: 1, left: 0, right: 1 });
