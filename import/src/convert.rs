@@ -204,14 +204,14 @@ impl<'a> Converter<'a> {
         } else {
             (0..4).collect()
         };
-        let view = self.laid_out(extents, order, |converter, shape| converter.input(name, shape))?;
+        let view = self.laid_out(extents, order, |converter, shape| converter.input(name, shape, false))?;
         self.values[tensor] = Some(view.into());
         Ok(())
     }
 
-    fn input(&mut self, name: &str, extent: Shape) -> Source {
+    fn input(&mut self, name: &str, extent: Shape, constant: bool) -> Source {
         let name = self.unique(name);
-        self.out.inputs.push(InputTable { name, extent, constant: false });
+        self.out.inputs.push(InputTable { name, extent, constant });
         Source::Input(self.out.inputs.len() as u32 - 1)
     }
 

@@ -187,13 +187,14 @@ fn beside(first: &View, order: &[usize], extents: &[u32]) -> (Shape, Vec<u32>) {
                 break;
             }
         }
-        let own: u32 = held.iter().map(|&axis| extents[axis]).product();
+        let own: u64 = held.iter().map(|&axis| u64::from(extents[axis])).product();
         if own == 1 {
             for dimension in holders {
                 shape[dimension] = 1;
             }
         } else if holders == [Dimension::Batch as usize] {
-            shape[0] = own;
+            // At most the images of the first operand.
+            shape[0] = own as u32;
         } else {
             for axis in held {
                 needed[axis] = first.extents[axis];
@@ -216,4 +217,27 @@ pub(crate) fn broadcast(left: &[u32], right: &[u32]) -> Conversion<Vec<u32>> {
             (one, other) => unsound(format!("extents {one} and {other} cannot be broadcast")),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coexec_sim::workload::Padding;
+
+    #[test]
+    fn axes_of_more_elements_than_32_bits_count_are_told_from_one() {
+        // The second product is 1 more than 2^32.
+        for [rows, columns] in [[98_304, 65_536], [641, 6_700_417]] {
+            let shape = Shape::image(columns, rows, 3);
+            let extents = vec![rows, columns, 3];
+            let view = View {
+                source: Source::Input(0),
+                shape,
+                extents: extents.clone(),
+                order: Some(vec![0, 1, 2]),
+                padding: Padding::NONE,
+            };
+            assert_eq!(beside(&view, &[0, 1, 2], &extents), (shape, extents));
+        }
+    }
 }

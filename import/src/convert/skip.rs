@@ -99,7 +99,8 @@ impl Converter<'_> {
             _ => {
                 let name = self.at.name.clone();
                 let order = wide_axes(&extents);
-                let view = self.laid_out(extents, order, |converter, shape| converter.input(&name, shape))?;
+                let view =
+                    self.laid_out(extents, order, |converter, shape| converter.input(&name, shape, false))?;
                 Ok((view, "an input of the workload"))
             }
         }

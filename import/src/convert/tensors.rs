@@ -171,8 +171,7 @@ impl Converter<'_> {
 
     /// A new input of the graph that holds a constant.
     pub(super) fn stored_input(&mut self, name: &str, shape: Shape) -> Source {
-        let source = self.input(name, shape);
-        self.out.inputs.iter_mut().last().into_iter().for_each(|input| input.constant = true);
+        let source = self.input(name, shape, true);
         self.stored.insert(source);
         source
     }

@@ -124,7 +124,7 @@ pub(crate) fn follows(
         Axis::Height => {
             let read = operator.rows_reached(0..output.lines()).end;
             let is_readable = (read <= written.lines() || written.lines() == output.lines())
-                && !stage.layer.reads_all_rows(written);
+                && !stage.reads_all_rows(written);
             if is_readable { Ok(()) } else { Err("it reads all rows of an operator of its chain") }
         }
         Axis::Channels if operator.separate_channels().is_none() => {

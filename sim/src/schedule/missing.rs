@@ -24,7 +24,7 @@ fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region 
     if part == Region::of(output) {
         return region;
     }
-    let is_broadcast = position > 0 && input.lines() != output.lines() || stage.layer.reads_all_rows(input);
+    let is_broadcast = position > 0 && input.lines() != output.lines() || stage.reads_all_rows(input);
     let is_narrower = part.rows.length() < output.lines() && !is_broadcast;
     if is_narrower && operator.separate_rows() == Some(output.lines()) {
         region.rows = rows_read(stage, position, part.rows).common(region.rows);

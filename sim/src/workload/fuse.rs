@@ -7,7 +7,7 @@
 //! order, and the multiply-accumulates of the graph are those of its stages.
 
 use super::operator::Operator;
-use super::{Elementwise, Graph, Layer, Node, NodeId, Source};
+use super::{Elementwise, Graph, Layer, Node, NodeId, SecondOperand, Shape, Source};
 use crate::units::Bytes;
 
 /// One layer of a fused graph and its inputs.
@@ -36,6 +36,19 @@ impl Stage {
     pub fn own_weights(&self) -> Bytes {
         let parameters = if self.shares_weights { 0 } else { self.layer.operator.parameters() };
         self.layer.data_type.weight_bytes(parameters)
+    }
+
+    /// Whether a part of the output's rows may need all rows of a result of extent `result`: as many elements as an
+    /// operand has that is broadcast along them.
+    pub fn reads_all_rows(&self, result: Shape) -> bool {
+        let output = self.layer.operator.output();
+        let is_elementwise = matches!(self.layer.operator, Operator::Elementwise(_));
+        let first = if is_elementwise { 1 } else { self.layer.operator.inputs().len() };
+        let computed = self.layer.read_shapes().enumerate().skip(first);
+        computed.filter(|(position, _)| !self.constants.contains(position)).any(|(_, other)| {
+            SecondOperand::new(output, other).repeats(output.line_dimension())
+                && other.elements() == result.elements()
+        })
     }
 
     /// A stage without inputs from other stages.

@@ -87,18 +87,6 @@ impl Layer {
         self.operator.input_shapes().chain(linked)
     }
 
-    /// Whether a part of the output's rows needs all rows of an operand of extent `operand`, which is broadcast
-    /// along them.
-    pub fn reads_all_rows(&self, operand: Shape) -> bool {
-        let output = self.operator.output();
-        let own =
-            if let Operator::Elementwise(elementwise) = &self.operator { elementwise.other } else { None };
-        let linked = self.linked.operators(output).filter_map(|function| function.other);
-        let is_broadcast =
-            |other: &Shape| SecondOperand::new(output, *other).repeats(output.line_dimension());
-        own.into_iter().chain(linked).filter(is_broadcast).any(|other| other.elements() == operand.elements())
-    }
-
     /// Whether engines of language models have a kernel for it, with integer weights and float
     /// activations. They have none for convolutions.
     pub fn is_of_language_engine(&self) -> bool {

@@ -78,7 +78,7 @@ impl<T: Element> Program<T> {
     }
 
     /// What `stage` reads of `tensor`: itself, or a copy in the layout and under the shape that the stage's kernels
-    /// read; one value per channel stays one.
+    /// read.
     fn arranged(
         &mut self,
         stage: usize,
@@ -90,7 +90,6 @@ impl<T: Element> Program<T> {
             return Ok(memory);
         }
         let Arrangements { all, read, .. } = &mut self.arrangements;
-        let shape = if memory.shape().elements() == shape.elements() { shape } else { memory.shape() };
         let known = all.iter().position(|(_, arrangement)| arrangement.is_of(&memory, shape));
         if known.is_none() {
             all.push((tensor, Arrangement::new(memory, (shape, layout), FIRST_LAUNCH_LIMIT)?));

@@ -243,8 +243,10 @@ impl<'e> Model<'e> {
         match axis {
             Axis::Channels => reader.separate_channels().is_some(),
             Axis::Height => reader.separate_rows().is_some_and(|all| {
-                let written = producer.output().lines();
-                reader.rows_reached(0..all).end <= written || written == all
+                let written = producer.output();
+                let is_read_by_rows = !self.stages[stage].reads_all_rows(written);
+                is_read_by_rows
+                    && (reader.rows_reached(0..all).end <= written.lines() || written.lines() == all)
             }),
         }
     }

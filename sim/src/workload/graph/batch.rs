@@ -12,12 +12,14 @@ use crate::workload::operator::Operator;
 use crate::workload::{BatchOf, Class, Reduction, Reshape, Shape};
 
 impl Node {
-    /// Whether it broadcasts `source`, one value per channel, over all images or sequences.
-    fn broadcasts(&self, source: Source) -> bool {
+    /// Whether it broadcasts `source` over all images or sequences: one value per channel, or a constant. The
+    /// sequences of a matrix of tokens are further rows of it, so that a constant of several rows is not read again.
+    fn broadcasts(&self, source: Source, is_constant: bool) -> bool {
         let Class::Elementwise(function) = self.operator.class() else { return false };
-        function.is_broadcast()
-            && function.other.is_some_and(|other| other.batch == 1)
-            && self.inputs.first() != Some(&source)
+        let Some(other) = function.other.filter(|_| function.is_broadcast()) else { return false };
+        let is_per_channel = other.batch == 1 && other.pixels() == 1;
+        let is_read_again = is_constant && (!function.input.is_tokens() || other.width == 1);
+        (is_per_channel || is_read_again) && self.inputs.first() != Some(&source)
     }
 }
 
@@ -30,8 +32,8 @@ fn is_of_images(operator: &Operator) -> bool {
 impl Graph {
     /// The same graph for a batch of `count` images or sequences. An operator that needs the tokens of
     /// several sequences in another layout, such as a linear layer that reads one pixel per image or a
-    /// mean over tokens, gets a reshape before it, named after it. An input that all its readers
-    /// broadcast, such as a constant of a model file, is not repeated.
+    /// mean over tokens, gets a reshape before it, named after it. A constant that all its readers
+    /// broadcast, or one value per channel, is not repeated.
     ///
     /// # Errors
     /// A [`GraphError`] if an operator becomes too large, and
@@ -47,7 +49,7 @@ impl Graph {
                 let input = Source::Input(index);
                 if readers(input).any(|node| is_of_images(&node.operator)) {
                     shape.images(count)
-                } else if readers(input).all(|node| node.broadcasts(input)) {
+                } else if readers(input).all(|node| node.broadcasts(input, self.is_constant(input))) {
                     shape
                 } else {
                     shape.repeated(count)
@@ -148,6 +150,23 @@ mod tests {
         let three = builder.build().unwrap().with_batch(3).unwrap();
         assert_eq!(three.inputs(), [Shape::tokens(150, 64), Shape::tokens(1, 64), Shape::tokens(150, 64)]);
         assert_eq!(three.nodes()[0].operator.output(), Shape::tokens(150, 64));
+    }
+
+    #[test]
+    fn constants_that_are_broadcast_are_one_for_all_images_but_not_for_rows_of_tokens() {
+        let (image, tokens) = (Shape::image(8, 8, 4), Shape::tokens(50, 64));
+        let mut builder = GraphBuilder::new("masked", DataType::F32);
+        let [picture, given] = [image, image.with_channels(1)].map(|shape| builder.input(shape));
+        let stored = builder.constant(image.with_channels(1));
+        let masked = builder.multiply(picture, given);
+        builder.multiply(masked, stored);
+        let x = builder.input(tokens);
+        let gate = builder.constant(tokens.with_channels(1));
+        builder.multiply(x, gate);
+        let three = builder.build().unwrap().with_batch(3).unwrap();
+        let one = image.with_channels(1);
+        let wanted = [image.images(3), one.images(3), one, Shape::tokens(150, 64), Shape::tokens(150, 1)];
+        assert_eq!(three.inputs(), wanted);
     }
 
     #[test]

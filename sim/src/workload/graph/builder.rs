@@ -142,7 +142,7 @@ impl GraphBuilder {
         self.binary(Function::Add, first, second)
     }
 
-    /// The product of two tensors; `second` may have one value per channel.
+    /// The product of two tensors; `second` may be broadcast.
     pub fn multiply(&mut self, first: Source, second: Source) -> Source {
         self.binary(Function::Multiply, first, second)
     }

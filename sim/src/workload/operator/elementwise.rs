@@ -81,7 +81,8 @@ pub struct Elementwise {
 
 /// How the second operand of a function is read beside the first: along each dimension it has the first's
 /// extent, or one element that is read again and again. Of images it may also have a divisor of the first's
-/// number: after the last the first follows again, as masks of windows do that all heads share.
+/// number: after the last the first follows again, as position biases of heads do in windows. Which of them an image
+/// reads changes no time: importers also write masks so that several heads of a window share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecondOperand {
     /// Its extents in the order of [`Dimension`]; `None` where it has the first's.
@@ -168,7 +169,7 @@ impl Elementwise {
         let SecondOperand { own } = self.second_operand();
         let mut inner = (0..extents.len()).rev().filter(|&at| extents[at] > 1);
         let Some(innermost) = inner.next() else { return 1 };
-        let run = inner.take_while(|&at| own[at].is_some() == own[innermost].is_some()).last();
+        let run = inner.take_while(|&at| own[at] == own[innermost]).last();
         let outer = extents[..run.unwrap_or(innermost)].iter().map(|&extent| u64::from(extent));
         outer.product()
     }
@@ -278,6 +279,7 @@ mod tests {
             ([4, 3, 5, 1], 60),
             ([1, 3, 5, 2], 4),
             ([4, 3, 1, 1], 12),
+            ([2, 1, 1, 1], 4),
             ([1, 1, 1, 1], 1),
         ] {
             assert_eq!(sum(second.into()).runs(), runs, "{second:?}");

@@ -48,7 +48,9 @@ pub enum OperatorError {
     OperandCount { function: String, found: u32, expected: u32 },
     /// A second operand that cannot be broadcast to the first.
     #[error("the second operand is {second}, expected {first}, or 1 along some of its dimensions")]
-    #[strum(message = "The second operand has the extent of the first, or one element along a dimension.")]
+    #[strum(
+        message = "The second operand has the extent of the first or one element along each dimension, or a divisor of its images."
+    )]
     Broadcast { first: Shape, second: Shape },
     /// A reshape between extents of different size.
     #[error("{input} has {} elements, but {output} has {}", input.elements(), output.elements())]
