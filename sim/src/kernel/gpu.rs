@@ -139,7 +139,8 @@ pub fn execute(layer: &Layer, gpu: &Gpu) -> Result<Execution<Launch>> {
         Class::Recurrent(recurrent) => return time_steps(recurrent, layer, gpu),
         Class::Generic(generic) => elementwise::generic(generic, gpu),
     };
-    let second_operands = u64::from(layer.linked.tensor_operands()) * output.bytes();
+    let operands = layer.linked.operand_tensors(layer.operator.output());
+    let second_operands = (operands * output.bytes() as f64) as u64;
     if modelled.dispatch.kernel.table() == KernelTable::Elementwise {
         modelled.cost.traffic_us += gpu.elementwise.traffic_us_per_byte.value * second_operands as f64;
     }

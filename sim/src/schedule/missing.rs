@@ -99,9 +99,9 @@ fn bytes_of(elements: u64, layer: &Layer) -> Bytes {
 
 /// Bytes of the tensors that a layer reads, without weights.
 pub fn read_bytes(layer: &Layer) -> Bytes {
-    let linked = u64::from(layer.linked.tensor_operands());
-    let elements = layer.operator.input_elements() + linked * layer.operator.output().elements();
-    bytes_of(elements, layer)
+    let output = layer.operator.output();
+    let linked = layer.linked.operand_tensors(output) * output.elements() as f64;
+    bytes_of(layer.operator.input_elements() + linked as u64, layer)
 }
 
 /// Bytes of the workload's inputs that a stage reads, without constants.
@@ -110,9 +110,8 @@ pub fn input_bytes(stages: &[Stage], stage: &Stage) -> Bytes {
         return Bytes::ZERO;
     }
     let computed: Bytes = stage.inputs.iter().map(|&input| result_bytes(&stages[input].layer)).sum();
-    let read = stage.layer.read_shapes().enumerate().filter(|(at, _)| !stage.constants.contains(at));
-    let read = bytes_of(read.map(|(_, shape)| shape.elements()).sum(), &stage.layer);
-    Bytes(read.0.saturating_sub(computed.0))
+    let read = bytes_of(stage.layer.read_shapes().map(|shape| shape.elements()).sum(), &stage.layer);
+    Bytes(read.0.saturating_sub(computed.0 + stage.constant_bytes().0))
 }
 
 /// Number of contiguous pieces of memory that hold a part of a layer's result, cut along

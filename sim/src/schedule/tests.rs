@@ -225,6 +225,7 @@ fn a_gpu_with_memory_of_its_own_is_sent_the_inputs_and_has_the_constants() {
     net.conv(scaled, 8, Window::same(3));
     let stages = fuse(&net.build().unwrap());
     assert_eq!(stages[0].constants, [0, 2], "the second is read by a linked function");
+    assert_eq!(stages[0].own_weights(), Bytes(2 * 32 * ROW), "constants are held like weights");
     let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::GPU; stages.len()]);
     let schedule = schedule(&stages, &plan, &Setting { gpu_has_own_memory: true, ..SHARED }).unwrap();
     let sent: Vec<Bytes> = schedule

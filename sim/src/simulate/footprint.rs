@@ -17,7 +17,7 @@ use crate::workload::{LanguageTask, Layout, Stage};
 /// Memory of weights and results, and the overhead of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
-    /// All weights, counted once even where operators share them.
+    /// All weights, counted once even where operators share them, and each operator's constants.
     pub weights_bytes: Bytes,
     /// Peak of live results, each counted once.
     pub activations_bytes: Bytes,

@@ -255,8 +255,8 @@ impl Pricing<'_, '_> {
     }
 }
 
-/// Checks that the weights that a plan places on a GPU fit into its own memory, together
-/// with the tensors of its largest operator.
+/// Checks that the weights and constants that a plan places on a GPU fit into its own memory, together with the
+/// tensors of its largest operator.
 fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
     let Some(memory) = own_memory(device) else { return Ok(()) };
     let (mut weights, mut tensors) = (Bytes::ZERO, Bytes::ZERO);
@@ -267,6 +267,7 @@ fn check_room(stages: &[Stage], plan: &Plan, device: &Profile) -> Result<()> {
             if !stage.shares_weights {
                 weights += layer.data_type.weight_bytes(layer.operator.parameters());
             }
+            weights += stage.constant_bytes();
             tensors = tensors.max(read_bytes(layer) + result_bytes(layer));
         }
     }

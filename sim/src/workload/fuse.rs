@@ -32,10 +32,17 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Bytes of its weights; zero if an earlier stage has the same weights.
+    /// Bytes of its constants and of its weights, unless an earlier stage has the same weights.
     pub fn own_weights(&self) -> Bytes {
         let parameters = if self.shares_weights { 0 } else { self.layer.operator.parameters() };
-        self.layer.data_type.weight_bytes(parameters)
+        self.layer.data_type.weight_bytes(parameters) + self.constant_bytes()
+    }
+
+    /// Bytes of the constants that it reads besides its weights.
+    pub fn constant_bytes(&self) -> Bytes {
+        let constants = self.layer.read_shapes().enumerate().filter(|(at, _)| self.constants.contains(at));
+        let elements: u64 = constants.map(|(_, shape)| shape.elements()).sum();
+        Bytes(elements * self.layer.data_type.activation_bytes())
     }
 
     /// Whether a part of the output's rows may need all rows of a result of extent `result`: as many elements as an
@@ -77,9 +84,8 @@ impl Stage {
 /// it. An element-wise function is linked to its producer if the producer's result
 /// has no other reader, the epilogue has room, the function has no number format
 /// other than the producer's, and the other operand, if any, is computed before the
-/// producer. Of two operands
-/// with the same extent, the producer is the one computed last; if the second is
-/// broadcast, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
+/// producer. Of two operands with the same extent, the producer is the one computed
+/// last; if the second is broadcast, it is the first (`TFLite` GPU delegate, `gpu_model.cc`).
 /// Nothing is linked to a reshape, which is free as long as no kernel runs.
 pub fn fuse(graph: &Graph) -> Vec<Stage> {
     let mut fusion = Fusion {

@@ -44,9 +44,9 @@ impl Linked {
         self.operands.iter().flatten().count() as u32
     }
 
-    /// Second operands of the output's size, each one more tensor that the layer reads.
-    pub fn tensor_operands(&self) -> u32 {
-        self.operands.iter().flatten().filter(|operand| operand.is_whole()).count() as u32
+    /// Second operands that the layer reads, in tensors of the size of `output`.
+    pub fn operand_tensors(&self, output: Shape) -> f64 {
+        self.operators(output).map(|function| function.operand_tensors()).sum()
     }
 
     /// Linked functions of one tensor.
@@ -116,10 +116,13 @@ mod tests {
     fn linked_functions_are_counted_by_what_they_read() {
         let mut linked: Linked = [Function::Add, Function::Relu].into_iter().collect();
         assert!(linked.push(Function::Multiply, SecondOperand::PER_CHANNEL));
-        let counts = (linked.of_two_operands(), linked.tensor_operands(), linked.activations());
-        assert_eq!(counts, (2, 1, 1));
-        let is_broadcast = linked.operators(Shape::image(8, 8, 16)).map(|operator| operator.is_broadcast());
+        let image = Shape::image(8, 8, 16);
+        assert_eq!((linked.of_two_operands(), linked.activations()), (2, 1));
+        let is_broadcast = linked.operators(image).map(|operator| operator.is_broadcast());
         assert!(is_broadcast.eq([false, false, true]));
+        assert!((linked.operand_tensors(image) - 1.0).abs() < f64::EPSILON);
+        assert!(linked.push(Function::Add, SecondOperand::new(image.images(4), image.images(2))));
+        assert!((linked.operand_tensors(image.images(4)) - 1.5).abs() < f64::EPSILON, "every image is read twice");
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
             operator.input_elements() * element + weights(operator.parameters()) + output
         }
     };
-    let passes: u64 = separate_passes(layer).map(|pass| 2 + u64::from(pass.reads_two_tensors())).sum();
-    main + passes * output
+    let passes: f64 = separate_passes(layer).map(|pass| 2.0 + pass.operand_tensors()).sum();
+    main + (passes * output as f64) as u64
 }
 
 /// The weights among the bytes that `layer` moves, and the rest.

@@ -132,7 +132,7 @@ impl<'a> Kernels<'a> {
             }
             Class::Reduction(Reduction::Pixels { input }) => {
                 // The output of a mean is negligible.
-                let visits = input.elements() as f64 * passes_of(self.first, 0);
+                let visits = input.elements() as f64 * passes_of(self.first, 0.0);
                 self.run_evenly(Kernel::Elementwise, operator, |rates| visits * rates.element_wise_ns.value)
             }
             Class::Reduction(Reduction::Exponentials) => {
@@ -307,9 +307,9 @@ fn function_ns(function: Function, rates: &XnnpackRates) -> f64 {
     if function.has_exponential() { rates.sigmoid_ns.value } else { rates.element_wise_ns.value }
 }
 
-/// Tensors that a function reads; a broadcast operand is negligible.
-fn reads(elementwise: &Elementwise) -> u32 {
-    1 + u32::from(elementwise.reads_two_tensors())
+/// Tensors of the output's size that a function reads.
+fn reads(elementwise: &Elementwise) -> f64 {
+    1.0 + elementwise.operand_tensors()
 }
 
 /// Time per call of a row-wise micro-kernel; 0 if the profile has no such rate.

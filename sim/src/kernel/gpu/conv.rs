@@ -54,7 +54,7 @@ struct Problem {
     input_bytes: u64,
     weight_bytes: u64,
     /// Tensors that linked functions read.
-    operands: u32,
+    operands: f64,
     /// Linked unary functions; see [`activations`].
     activations: u32,
 }
@@ -139,7 +139,7 @@ impl Problem {
             horizontal_stride: 1,
             input_bytes: Extent { slices: source_slices, ..shape }.bytes(),
             weight_bytes: 0,
-            operands: layer.linked.tensor_operands(),
+            operands: layer.linked.operand_tensors(layer.operator.output()),
             activations: activations(layer),
         }
     }
@@ -211,14 +211,13 @@ impl Problem {
             + table.throughput_weight_read_us.value * lanes.weights * slices)
             * window(table.window_throughput_factor.value);
         let mut loop_factor = 1.0;
-        if self.operands > 0 && trivial {
+        if self.operands > 0.0 && trivial {
             loop_factor += table.addition_factor.value;
         }
         if self.activations > 0 {
             loop_factor += table.activation_factor.value;
         }
-        let second_operands =
-            output_bytes as f64 * table.addition_traffic_factor.value * f64::from(self.operands);
+        let second_operands = output_bytes as f64 * table.addition_traffic_factor.value * self.operands;
         let waves = dispatch.waves_per_unit(dispatch.groups, gpu);
         let cost = Cost {
             latency_us,
@@ -306,7 +305,7 @@ pub(super) fn constants(conv: &Conv2d, layer: &Layer, gpu: &Gpu) -> Result<Model
     let slices = f64::from(output.slices);
     let products = taps as f64 * f64::from(conv.input.channels) * slices;
     let bytes = input.bytes() + output.bytes() + weight_bytes(weight_blocks(conv), layer.data_type);
-    let operands = f64::from(layer.linked.tensor_operands());
+    let operands = layer.linked.operand_tensors(layer.operator.output());
     let second_operands = output.bytes() as f64 * table.addition_traffic_factor.value * operands;
     let dot_latency =
         if select::in_dot_form(conv) { Quantity::or_zero(table.dot_latency_factor.as_ref()) } else { 0.0 };

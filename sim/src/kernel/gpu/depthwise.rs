@@ -42,7 +42,7 @@ pub(super) fn depthwise(conv: &DepthwiseConv2d, layer: &Layer, gpu: &Gpu) -> Mod
 
     let weights = conv.window.taps() * u64::from(output.slices) * SLICE_BYTES;
     let bytes = input.bytes() + output.bytes() + weights;
-    let operands = f64::from(layer.linked.tensor_operands());
+    let operands = layer.linked.operand_tensors(layer.operator.output());
     let moved = bytes as f64 + output.bytes() as f64 * table.addition_traffic_factor.value * operands;
     let spilled = (moved - table.cache_bytes.value).max(0.0);
     let common = Cost::new(table.common(), bytes, moved);

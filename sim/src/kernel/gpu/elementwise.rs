@@ -47,7 +47,8 @@ pub(super) fn concat(concat: &Concat, layer: &Layer, gpu: &Gpu) -> Modelled {
         throughput_us += table.throughput_misaligned_us.value * work;
     }
     let bytes = 2 * output.bytes();
-    let second_operands = f64::from(layer.linked.tensor_operands()) * output.bytes() as f64;
+    let operands = layer.linked.operand_tensors(layer.operator.output());
+    let second_operands = operands * output.bytes() as f64;
     let cost = Cost {
         latency_us,
         throughput_us,

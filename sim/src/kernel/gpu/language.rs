@@ -15,10 +15,10 @@ use crate::workload::{Class, Layer};
 /// How `layer` runs without memory contention.
 pub fn execute(layer: &Layer, kernels: &LanguageKernels) -> Execution<LanguageLaunch> {
     let activation_bytes = layer.data_type.activation_bytes();
-    let tensors = layer.operator.input_elements() + layer.operator.output().elements();
-    let linked = u64::from(layer.linked.tensor_operands());
-    let activations =
-        Bytes((tensors + linked * layer.operator.output().elements()).saturating_mul(activation_bytes));
+    let output = layer.operator.output();
+    let linked = layer.linked.operand_tensors(output) * output.elements() as f64;
+    let tensors = layer.operator.input_elements() + output.elements() + linked as u64;
+    let activations = Bytes(tensors.saturating_mul(activation_bytes));
     let weights = layer.data_type.weight_bytes(layer.operator.parameters());
     let traffic = |bytes| traffic_us(bytes, kernels);
     let (kernel, bytes, micros) = match layer.operator.class() {

@@ -33,7 +33,8 @@ impl Product {
     /// Lowers `layer` to a product; a convolution becomes one product per group over its unrolled
     /// windows (im2col).
     pub(super) fn of(layer: &Layer) -> Result<Self> {
-        let output_transfers = 1 + u64::from(layer.linked.tensor_operands());
+        let operands = layer.linked.operand_tensors(layer.operator.output());
+        let output_transfers = 1 + operands.ceil() as u64;
         let integers = layer.data_type == DataType::I8;
         let class = layer.operator.class();
         let (batch, [rows, inner, outputs], kind, trained_weights) = if let Class::Product(product) = class {

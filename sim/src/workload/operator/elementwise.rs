@@ -81,8 +81,8 @@ pub struct Elementwise {
 
 /// How the second operand of a function is read beside the first: along each dimension it has the first's
 /// extent, or one element that is read again and again. Of images it may also have a divisor of the first's
-/// number: after the last the first follows again, as position biases of heads do in windows. Which of them an image
-/// reads changes no time: importers also write masks so that several heads of a window share.
+/// number: after the last the first follows again, as position biases of heads do in windows. Which of its images is
+/// read changes no time, so masks that all heads of one window share are written in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecondOperand {
     /// Its extents in the order of [`Dimension`]; `None` where it has the first's.
@@ -174,9 +174,10 @@ impl Elementwise {
         outer.product()
     }
 
-    /// Whether it reads two tensors of the output's size.
-    pub fn reads_two_tensors(&self) -> bool {
-        self.other == Some(self.input)
+    /// Its second operand, in tensors of the output's size; the few values of one pixel stay in a cache.
+    pub fn operand_tensors(&self) -> f64 {
+        let counts = |other: &Shape| *other == self.input || other.pixels() > 1;
+        self.other.filter(counts).map_or(0.0, |other| other.elements() as f64 / self.input.elements() as f64)
     }
 }
 

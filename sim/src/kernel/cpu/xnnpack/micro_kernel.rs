@@ -71,8 +71,8 @@ pub(super) fn pool_taps(cluster: &Cluster, taps: u64) -> u64 {
 /// x86-64 is bound by loads and stores (LiteRT 2.3.0 on Zen 4: an addition takes 1.5 times as long as a
 /// clamp). On Arm the rates are per pass, so always 1. A mean reads without writing, so its `reads` is
 /// 0.
-pub(super) fn passes_of(cluster: &Cluster, reads: u32) -> f64 {
-    if is_x86(cluster) { f64::from(1 + reads) / 2.0 } else { 1.0 }
+pub(super) fn passes_of(cluster: &Cluster, reads: f64) -> f64 {
+    if is_x86(cluster) { (1.0 + reads) / 2.0 } else { 1.0 }
 }
 
 /// Multiply-accumulates per pixel of a depthwise convolution on a device whose first cluster is
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!([1, 9, 10, 49].map(|taps| pool_taps(&wide, taps)), [9, 9, 17, 49]);
         assert_eq!(pool_taps(&base, 4), 4);
         let halves = |reads| (2.0 * passes_of(&wide, reads)) as u32;
-        assert_eq!([0, 1, 2].map(halves), [1, 2, 3]);
+        assert_eq!([0.0, 1.0, 2.0].map(halves), [1, 2, 3]);
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Operators {
         let Member { layer, inputs, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = layer.linked.of_two_operands() as usize;
-        // Inputs without a producer belong to the operator, not to linked functions: they are the
-        // network's.
+        // Inputs without a producer, the network's and constants, are counted with the operator: the few that linked
+        // functions read are small.
         let own = inputs.len().min(input_count.saturating_sub(linked_operands));
         let (own, others) = inputs.split_at(own);
         let mut read = Vec::with_capacity(own.len() + 1);
