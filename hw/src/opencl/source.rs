@@ -125,8 +125,10 @@ fn read_operand(function: &Elementwise, tensor: &str, extent: &str, rows_of_imag
         let images = first.batch;
         [format!("(x) % {images}"), format!("(x) / {images}"), "(y)".to_owned()]
     };
-    let [image, column, row] = [(image, second.batch), (column, second.width), (row, second.height)]
-        .map(|(index, extent)| if extent == 1 { "0".to_owned() } else { format!("({index}) % {extent}") });
+    let unless_one = |index: String, extent: u32| if extent == 1 { "0".to_owned() } else { index };
+    let image = if second.batch == first.batch { image } else { format!("({image}) % {}", second.batch) };
+    let image = unless_one(image, second.batch);
+    let (column, row) = (unless_one(column, second.width), unless_one(row, second.height));
     let (x, y) = if rows_of_images {
         (column, format!("({image}) * {} + {row}", second.height))
     } else {
