@@ -122,7 +122,10 @@ mod tests {
         assert!(is_broadcast.eq([false, false, true]));
         assert!((linked.operand_tensors(image) - 1.0).abs() < f64::EPSILON);
         assert!(linked.push(Function::Add, SecondOperand::new(image.images(4), image.images(2))));
-        assert!((linked.operand_tensors(image.images(4)) - 1.5).abs() < f64::EPSILON, "every image is read twice");
+        assert!(
+            (linked.operand_tensors(image.images(4)) - 1.5).abs() < f64::EPSILON,
+            "every image is read twice"
+        );
     }
 
     #[test]
