@@ -72,7 +72,7 @@ pub(super) fn pool_taps(cluster: &Cluster, taps: u64) -> u64 {
 /// clamp). On Arm the rates are per pass, so always 1. A mean reads without writing, so its `reads` is
 /// 0.
 pub(super) fn passes_of(cluster: &Cluster, reads: f64) -> f64 {
-    if is_x86(cluster) { (1.0 + reads) / 2.0 } else { 1.0 }
+    if is_x86(cluster) { 0.5 + 0.5 * reads } else { 1.0 }
 }
 
 /// Multiply-accumulates per pixel of a depthwise convolution on a device whose first cluster is
