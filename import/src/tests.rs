@@ -1,6 +1,7 @@
 //! Tests with small models, built from the messages that also read them, and with files
 //! that TensorFlow wrote.
 
+mod broadcasts;
 mod calls;
 mod files;
 mod functions;

@@ -171,22 +171,22 @@ impl<T: Element> Visit<'_, T> {
             // SAFETY: the caller vouches for the instructions.
             Implementation::Pooling(pool) => unsafe { pool.pixel::<T, V>(inputs[0], pixel, first, to) },
             Implementation::Elementwise(function, operand) => {
-                to.copy_from_slice(self.same(0, pixel, to.len()));
+                to.copy_from_slice(self.channels_of(0, pixel, to.len()));
                 self.apply(*function, function.is_binary().then_some((1, *operand)), pixel, to);
             }
             // SAFETY: the caller vouches for the instructions.
             Implementation::Softmax => unsafe {
-                normalise::softmax::<T, V>(self.same(0, pixel, to.len()), to);
+                normalise::softmax::<T, V>(self.channels_of(0, pixel, to.len()), to);
             },
             Implementation::Normalisation(norm) => {
-                let from = self.same(0, pixel, to.len());
+                let from = self.channels_of(0, pixel, to.len());
                 // SAFETY: the caller vouches for the instructions.
                 unsafe { norm.pixel::<V>(from, first, to) };
             }
             Implementation::Concat(runs) => join(inputs, runs, pixel * channels + first, to),
             Implementation::Resize(resize) => resized(inputs[0], resize, self.position(pixel).1, to),
             Implementation::Pick(pick) => move_pixel(inputs[0], pick, self.position(pixel), to),
-            Implementation::Reshape => to.copy_from_slice(self.same(0, pixel, to.len())),
+            Implementation::Reshape => to.copy_from_slice(self.channels_of(0, pixel, to.len())),
             Implementation::Embedding(table) => {
                 let last = table.len() / channels - 1;
                 let start = (inputs[0][pixel].to_f32() as usize).min(last) * channels + first;
@@ -222,13 +222,13 @@ impl<T: Element> Visit<'_, T> {
             let other = [self.inputs[input][pixel]; REPEATED];
             to.chunks_mut(REPEATED).for_each(|to| elementwise::apply(function, to, &other));
         } else {
-            elementwise::apply(function, to, self.same(input, pixel, to.len()));
+            elementwise::apply(function, to, self.channels_of(input, pixel, to.len()));
         }
     }
 
     /// The computed channels of a pixel of input `input`, which has the output's channels.
     #[inline(always)]
-    fn same(&self, input: usize, pixel: usize, count: usize) -> &[T] {
+    fn channels_of(&self, input: usize, pixel: usize, count: usize) -> &[T] {
         let start = pixel * self.output.channels as usize + self.results.channels.start;
         &self.inputs[input][start..start + count]
     }
