@@ -86,6 +86,8 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
 pub(super) struct Tensors {
     /// By operator: the tensors that it reads.
     reads: Vec<Vec<usize>>,
+    /// By operator: those that are inputs of the workload, without constants.
+    given: Vec<Vec<usize>>,
     /// By operator: the layout in which the GPU reads them.
     read_in: Vec<Layout>,
     /// By tensor: its layout on the GPU. If another one is read, it is converted first.
@@ -127,8 +129,7 @@ pub(super) fn operations<T: Element>(
             parts.push(OperationPart { computed, owned, gpu });
         }
         let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
-        let reads = tensors.reads[index].clone();
-        let given = given(stage, &reads, task.stages.len());
+        let (reads, given) = (tensors.reads[index].clone(), tensors.given[index].clone());
         operations.push(Operation { layer, reads, given, chain, cpu, read_in: layouts[0], parts });
     }
     Ok(operations)
@@ -184,10 +185,10 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
     let is_sent = sharing == Some(Home::Device);
     let mut is_plain = vec![false; stages.len()];
     is_plain.resize(count, false);
-    for (stage, reads) in stages.iter().zip(&reads) {
-        for input in given(stage, reads, stages.len()) {
-            is_plain[input] = is_sent;
-        }
+    let given_of = |(stage, reads): (&Stage, &Vec<usize>)| given(stage, reads, stages.len());
+    let given: Vec<Vec<usize>> = stages.iter().zip(&reads).map(given_of).collect();
+    for &input in given.iter().flatten() {
+        is_plain[input] = is_sent;
     }
     let mut reads_plain: Vec<bool> = stages.iter().map(reshapes).collect();
     for (index, stage) in stages.iter().enumerate() {
@@ -212,7 +213,7 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
     }
     let layout = |is_plain| if is_plain { Layout::Buffer } else { own };
     let [read_in, layouts] = [reads_plain, is_plain].map(|all| all.into_iter().map(layout).collect());
-    Tensors { reads, read_in, layouts }
+    Tensors { reads, given, read_in, layouts }
 }
 
 fn on_gpu<T: Element>(
