@@ -15,7 +15,7 @@ pub mod synchronisation;
 
 pub use crate::device::ProcessorKind;
 pub use chain::{ChainError, Regions, check_chains, computed, owned};
-pub(crate) use chain::{follows, rows_read, widen_by_last};
+pub(crate) use chain::{follows, is_chainable, widen_by_last};
 pub(crate) use file::MAX_PIPELINE_DEPTH;
 pub use file::{Partition, PlanFile, PlannedOperator, Share};
 pub use graph_cover::{GraphCover, GraphRows, MAX_GRAPHS};

@@ -136,21 +136,19 @@ pub(super) fn operations<T: Element>(
 }
 
 /// Indices of the tensors that `stage` reads, in order: a result has the index of its stage, an
-/// input of the workload the next free index. `stage.inputs` lists only the stages that are read,
-/// in order; each is matched with the first tensor that it fits.
-fn reads(stage: &Stage, stages: &[Stage], next_input: &mut usize) -> Vec<usize> {
-    let mut waiting = stage.inputs.iter().copied().peekable();
-    let tensor_of = |(position, shape): (usize, Shape)| {
-        let fits = |producer: &usize| {
-            !stage.constants.contains(&position)
-                && stages[*producer].layer.operator.output().elements() == shape.elements()
-        };
-        waiting.next_if(fits).unwrap_or_else(|| {
-            *next_input += 1;
-            *next_input - 1
-        })
+/// input of the workload the next free index.
+fn reads(stage: &Stage, next_input: &mut usize) -> Vec<usize> {
+    let tensor_at = |position| {
+        let computed = stage.reads().find(|&(at, _)| at == position);
+        computed.map_or_else(
+            || {
+                *next_input += 1;
+                *next_input - 1
+            },
+            |(_, producer)| producer,
+        )
     };
-    stage.layer.read_shapes().enumerate().map(tensor_of).collect()
+    (0..stage.layer.read_shapes().count()).map(tensor_at).collect()
 }
 
 /// Those of the tensors `reads` of `stage` that are inputs of a workload of `stages` stages, without constants.
@@ -167,7 +165,7 @@ fn given(stage: &Stage, reads: &[usize], stages: usize) -> Vec<usize> {
 pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>) -> Tensors {
     let stages = task.stages;
     let mut count = stages.len();
-    let reads: Vec<Vec<usize>> = stages.iter().map(|stage| reads(stage, stages, &mut count)).collect();
+    let reads: Vec<Vec<usize>> = stages.iter().map(|stage| reads(stage, &mut count)).collect();
     let uses = |stage: usize, kind| task.plan.placements[stage].uses(kind);
     let own = match &task.profile.gpu {
         Some(gpu) if (0..stages.len()).any(|stage| uses(stage, ProcessorKind::Gpu)) => {

@@ -197,6 +197,7 @@ fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     for (index, stage) in stages.iter_mut().enumerate().skip(1) {
         if stage.inputs.is_empty() {
             stage.inputs.push(index - 1);
+            stage.positions.push(0);
         }
     }
     stages

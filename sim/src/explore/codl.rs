@@ -274,6 +274,8 @@ pub(super) fn can_follow(
     cuts: &[Regions],
     own: &Regions,
 ) -> bool {
-    let mut inputs = stages[next].inputs.iter().filter(|&&input| input >= head);
-    inputs.all(|&input| follows(axis, (&stages[next], own), (&stages[input], &cuts[input - head])).is_ok())
+    let mut reads = stages[next].reads().filter(|&(_, input)| input >= head);
+    reads.all(|(position, input)| {
+        follows(axis, (&stages[next], position, own), (&stages[input], &cuts[input - head])).is_ok()
+    })
 }

@@ -78,14 +78,15 @@ fn widen_inputs(
 ) {
     let (before, rest) = regions.split_at_mut(index);
     let stage = &stages[first + index];
-    for (position, &input) in stage.inputs.iter().enumerate() {
+    for (position, input) in stage.reads() {
         let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
             continue;
         };
         let all = Span::new(0, stages[input].layer.operator.output().lines());
         let old = before[producer].clone();
         for (own, part) in before[producer].iter_mut().zip(&rest[0]) {
-            own.rows = own.rows.hull(rows_read(stage, position, part.rows).common(all));
+            let read = stage.rows_read(position, part.rows.range()).map_or(all, Span::from);
+            own.rows = own.rows.hull(read.common(all));
         }
         if before[producer] != old {
             changed(producer);
@@ -93,50 +94,51 @@ fn widen_inputs(
     }
 }
 
-/// Rows of the input at `position` that `rows` of the output of `stage` read.
-pub(crate) fn rows_read(stage: &Stage, position: usize, rows: Span) -> Span {
-    let reached: Span = stage.layer.operator.rows_reached(rows.range()).into();
-    match position {
-        // Inputs of linked functions have the output's rows.
-        1.. => rows,
-        // `inputs` omits inputs of the workload, so the first one may be the operator's or a
-        // linked function's.
-        0 if stage.inputs.len() < stage.input_count => {
-            Span::new(reached.start.min(rows.start), reached.end.max(rows.end))
-        }
-        0 => reached,
-    }
-}
-
-/// Checks that each processor can compute its region of `stage`, cut along `axis`, from its
-/// region of `producer`.
+/// Checks that a part of `stage` along `axis` can be computed from a part of `producer`, whose result it reads at
+/// `position`.
 ///
 /// # Errors
 /// Why it cannot.
-pub(crate) fn follows(
+pub(crate) fn is_chainable(
     axis: Axis,
-    (stage, regions): (&Stage, &Regions),
-    (producer, before): (&Stage, &Regions),
+    (stage, position): (&Stage, usize),
+    producer: &Stage,
 ) -> Result<(), &'static str> {
-    let (operator, output) = (&stage.layer.operator, stage.layer.operator.output());
-    let written = producer.layer.operator.output();
+    let operator = &stage.layer.operator;
+    let (lines, written) = (operator.output().lines(), producer.layer.operator.output().lines());
     match axis {
         Axis::Height => {
-            let read = operator.rows_reached(0..output.lines()).end;
-            let is_readable = (read <= written.lines() || written.lines() == output.lines())
-                && !stage.reads_all_rows(written);
+            let read = stage.rows_read(position, 0..lines);
+            let is_readable = read.is_some_and(|read| read.end <= written || written == lines);
             if is_readable { Ok(()) } else { Err("it reads all rows of an operator of its chain") }
         }
         Axis::Channels if operator.separate_channels().is_none() => {
             Err("it reads every channel of an operator of its chain")
         }
-        Axis::Channels => {
-            let is_even = regions.iter().zip(before).all(|(part, before)| {
-                u64::from(part.channels.end) * u64::from(written.channels)
-                    == u64::from(before.channels.end) * u64::from(output.channels)
-            });
-            if is_even { Ok(()) } else { Err("its channels are not cut where those of its input are") }
+        Axis::Channels => Ok(()),
+    }
+}
+
+/// Checks that each processor can compute its region of `stage`, cut along `axis`, from its
+/// region of `producer`, whose result it reads at `position`.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) fn follows(
+    axis: Axis,
+    (stage, position, regions): (&Stage, usize, &Regions),
+    (producer, before): (&Stage, &Regions),
+) -> Result<(), &'static str> {
+    is_chainable(axis, (stage, position), producer)?;
+    let [own, written] = [stage, producer].map(|stage| u64::from(stage.layer.operator.output().channels));
+    let is_even = |(part, before): (&Region, &Region)| {
+        u64::from(part.channels.end) * written == u64::from(before.channels.end) * own
+    };
+    match axis {
+        Axis::Channels if !regions.iter().zip(before).all(is_even) => {
+            Err("its channels are not cut where those of its input are")
         }
+        Axis::Channels | Axis::Height => Ok(()),
     }
 }
 
@@ -167,9 +169,9 @@ pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
             }
             Some(_) => {}
         }
-        for &input in stage.inputs.iter().filter(|&&input| plan.chain(input) == Some(chain)) {
+        for (position, input) in stage.reads().filter(|&(_, input)| plan.chain(input) == Some(chain)) {
             let before = (&stages[input], &owned(&stages[input], &plan.placements[input]));
-            follows(axis, (stage, &owned(stage, placement)), before).map_err(wrong)?;
+            follows(axis, (stage, position, &owned(stage, placement)), before).map_err(wrong)?;
         }
     }
     Ok(())

@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
         if !self.setting.ends_on_host {
             return None;
         }
-        let bytes = input_bytes(self.stages, &self.stages[stage]);
+        let bytes = input_bytes(&self.stages[stage]);
         let tensor = Tensor::Inputs(stage);
         let copied = What::Move { tensor, region: Region::ALL, bytes, pieces: 1, to: Memory::Gpu };
         self.copy(stage, copied, None)

@@ -4,7 +4,7 @@
 //! is needed in whole by every processor that computed a part of it.
 
 use crate::device::ProcessorKind;
-use crate::plan::{Axis, Placement, Region, Regions, rows_read};
+use crate::plan::{Axis, Placement, Region, Regions, Span};
 use crate::units::Bytes;
 use crate::workload::{Layer, Shape, Stage};
 
@@ -14,7 +14,7 @@ pub type Missing = [Bytes; ProcessorKind::ALL.len()];
 /// The hull of each processor's regions of a stage.
 type Owned = [Region; ProcessorKind::ALL.len()];
 
-/// The region that `part` of `stage` reads of its input at `position`, of shape `input`.
+/// The region that `part` of `stage` reads of the tensor at `position`, of shape `input`.
 fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region {
     if part.is_empty() {
         return Region::NONE;
@@ -24,10 +24,12 @@ fn needed(stage: &Stage, position: usize, part: Region, input: Shape) -> Region 
     if part == Region::of(output) {
         return region;
     }
-    let is_broadcast = position > 0 && input.lines() != output.lines() || stage.reads_all_rows(input);
-    let is_narrower = part.rows.length() < output.lines() && !is_broadcast;
-    if is_narrower && operator.separate_rows() == Some(output.lines()) {
-        region.rows = rows_read(stage, position, part.rows).common(region.rows);
+    let is_narrower = part.rows.length() < output.lines();
+    if is_narrower
+        && operator.separate_rows() == Some(output.lines())
+        && let Some(rows) = stage.rows_read(position, part.rows.range())
+    {
+        region.rows = Span::from(rows).common(region.rows);
     }
     let has_channels = input.channels == output.channels;
     if has_channels && (position > 0 || operator.separate_channels().is_some()) {
@@ -54,7 +56,7 @@ pub fn missing(stages: &[Stage], placements: &[Placement], computed: &[Regions])
     let mut needs = vec![Owned::default(); stages.len()];
     let mut is_read = vec![false; stages.len()];
     for (stage, parts) in stages.iter().zip(&owned) {
-        for (position, &input) in stage.inputs.iter().enumerate() {
+        for (position, input) in stage.reads() {
             is_read[input] = true;
             let extent = stages[input].layer.operator.output();
             for (need, &part) in needs[input].iter_mut().zip(parts) {
@@ -105,13 +107,13 @@ pub fn read_bytes(layer: &Layer) -> Bytes {
 }
 
 /// Bytes of the workload's inputs that a stage reads, without constants.
-pub fn input_bytes(stages: &[Stage], stage: &Stage) -> Bytes {
+pub fn input_bytes(stage: &Stage) -> Bytes {
     if stage.inputs.len() + stage.constants.len() >= stage.input_count {
         return Bytes::ZERO;
     }
-    let computed: Bytes = stage.inputs.iter().map(|&input| result_bytes(&stages[input].layer)).sum();
-    let read = bytes_of(stage.layer.read_shapes().map(|shape| shape.elements()).sum(), &stage.layer);
-    Bytes(read.0.saturating_sub(computed.0 + stage.constant_bytes().0))
+    let is_given = |(at, _): &(usize, Shape)| !stage.positions.contains(at) && !stage.constants.contains(at);
+    let given = stage.layer.read_shapes().enumerate().filter(is_given);
+    bytes_of(given.map(|(_, shape)| shape.elements()).sum(), &stage.layer)
 }
 
 /// Number of contiguous pieces of memory that hold a part of a layer's result, cut along

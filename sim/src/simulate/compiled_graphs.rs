@@ -165,8 +165,12 @@ fn without_free_operators(stages: &[Stage], inside: &mut [Option<InGraph>]) {
 /// How the NPU runs a layer in a graph of its own.
 pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phases, Detail), Unsupported> {
     let operands = layer.operator.inputs().len();
-    let member =
-        Member { layer, inputs: Vec::new(), input_count: operands + layer.linked.of_two_operands() as usize };
+    let member = Member {
+        layer,
+        inputs: Vec::new(),
+        positions: &[],
+        input_count: operands + layer.linked.of_two_operands() as usize,
+    };
     let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
@@ -213,8 +217,8 @@ fn members<'a>(stages: &'a [Stage], graph: &[usize], positions: &[usize]) -> Vec
         Err(_) => Producer::Outside(*input),
     };
     let member = |&stage: &usize| {
-        let Stage { layer, inputs, input_count, .. } = &stages[stage];
-        Member { layer, inputs: inputs.iter().map(producer).collect(), input_count: *input_count }
+        let Stage { layer, inputs, positions, input_count, .. } = &stages[stage];
+        Member { layer, inputs: inputs.iter().map(producer).collect(), positions, input_count: *input_count }
     };
     graph.iter().map(member).collect()
 }

@@ -6,8 +6,10 @@
 //! Invariant: every node is in exactly one stage, stages are in topological
 //! order, and the multiply-accumulates of the graph are those of its stages.
 
+use std::ops::Range;
+
 use super::operator::Operator;
-use super::{Elementwise, Graph, Layer, Node, NodeId, SecondOperand, Shape, Source};
+use super::{Elementwise, Graph, Layer, Node, NodeId, SecondOperand, Source};
 use crate::units::Bytes;
 
 /// One layer of a fused graph and its inputs.
@@ -20,6 +22,8 @@ pub struct Stage {
     /// The stages whose results it reads: those of the operator in its order,
     /// then those of linked functions. Graph inputs are omitted.
     pub inputs: Vec<usize>,
+    /// Position of each of `inputs` among all tensors that it reads.
+    pub positions: Vec<usize>,
     /// Number of tensors that it reads, graph inputs included.
     pub input_count: usize,
     /// Positions of constants of the model among all tensors that it reads, those of the operator before those of
@@ -45,17 +49,23 @@ impl Stage {
         Bytes(elements * self.layer.data_type.activation_bytes())
     }
 
-    /// Whether a part of the output's rows may need all rows of a result of extent `result`: as many elements as an
-    /// operand has that is broadcast along them.
-    pub fn reads_all_rows(&self, result: Shape) -> bool {
-        let output = self.layer.operator.output();
-        let is_elementwise = matches!(self.layer.operator, Operator::Elementwise(_));
-        let first = if is_elementwise { 1 } else { self.layer.operator.inputs().len() };
-        let computed = self.layer.read_shapes().enumerate().skip(first);
-        computed.filter(|(position, _)| !self.constants.contains(position)).any(|(_, other)| {
-            SecondOperand::new(output, other).repeats(output.line_dimension())
-                && other.elements() == result.elements()
-        })
+    /// The stages whose results it reads, each with the position of the result among all tensors that it reads.
+    pub fn reads(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> + '_ {
+        self.positions.iter().copied().zip(self.inputs.iter().copied())
+    }
+
+    /// Rows of the tensor at `position` that `rows` of the output need; `None` if they need all of them, as
+    /// those of a second operand that is broadcast along the rows.
+    pub fn rows_read(&self, position: usize, rows: Range<u32>) -> Option<Range<u32>> {
+        let operator = &self.layer.operator;
+        let is_elementwise = matches!(operator, Operator::Elementwise(_));
+        if position == 0 || !is_elementwise && position < operator.input_shapes().count() {
+            return Some(operator.rows_reached(rows));
+        }
+        let (output, other) = (operator.output(), self.layer.read_shapes().nth(position));
+        let is_broadcast =
+            other.is_some_and(|other| SecondOperand::new(output, other).repeats(output.line_dimension()));
+        (!is_broadcast).then_some(rows)
     }
 
     /// A stage without inputs from other stages.
@@ -64,6 +74,7 @@ impl Stage {
             name,
             layer,
             inputs: Vec::new(),
+            positions: Vec::new(),
             input_count: 1,
             constants: Vec::new(),
             nodes: Vec::new(),
@@ -74,7 +85,7 @@ impl Stage {
     /// This stage without its inputs from other stages.
     #[must_use]
     pub fn isolated(&self) -> Self {
-        Self { inputs: Vec::new(), ..self.clone() }
+        Self { inputs: Vec::new(), positions: Vec::new(), ..self.clone() }
     }
 }
 
@@ -119,10 +130,13 @@ struct Fusion {
 
 impl Fusion {
     fn start(&mut self, node: &Node, graph: &Graph) -> usize {
+        let computed = |(at, &source)| Some((at, self.producing_stage(source)?));
+        let (positions, inputs) = (0..).zip(&node.inputs).filter_map(computed).unzip();
         self.stages.push(Stage {
             name: node.name.clone(),
             layer: Layer::new(node.operator.clone(), node.data_type.unwrap_or(graph.data_type())),
-            inputs: node.inputs.iter().filter_map(|&source| self.producing_stage(source)).collect(),
+            inputs,
+            positions,
             input_count: node.inputs.len(),
             constants: (0..)
                 .zip(&node.inputs)
@@ -180,7 +194,10 @@ impl Fusion {
         }
         let is_constant = node.inputs.get(1 - position).is_some_and(|&source| graph.is_constant(source));
         host.constants.extend(is_constant.then_some(host.input_count));
-        host.inputs.extend(other.flatten());
+        if let Some(other) = other.flatten() {
+            host.inputs.push(other);
+            host.positions.push(host.input_count);
+        }
         host.input_count += usize::from(other.is_some());
         Some(stage)
     }

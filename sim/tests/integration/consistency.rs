@@ -87,7 +87,7 @@ fn a_single_layer_takes_exactly_the_time_of_its_kernel_model() {
             let mut simulator = Simulator::new(&device, library);
             for (name, stages) in networks() {
                 for stage in stages {
-                    let alone = [Stage { inputs: Vec::new(), ..stage }];
+                    let alone = [stage.isolated()];
                     for (placement, processor) in whole_placements(&device) {
                         let layer = &alone[0].layer;
                         let Ok((phases, _)) = execute(layer, &device, library, processor) else {
@@ -173,7 +173,7 @@ fn without_contention_a_cut_operator_takes_its_longer_part_and_its_join() {
                 let Some(channels) = stage.layer.operator.splittable_channels().filter(|&n| n > 1) else {
                     continue;
                 };
-                let alone = [Stage { inputs: Vec::new(), ..stage }];
+                let alone = [stage.isolated()];
                 let layer = &alone[0].layer;
                 for (part, cores) in (2..=4).zip(core_sets(&device)) {
                     let (cpu_channels, gpu_channels) =

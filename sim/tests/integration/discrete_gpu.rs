@@ -66,7 +66,9 @@ fn chain(features: &[u32]) -> Vec<Stage> {
         .enumerate()
         .map(|(index, widths)| linear(&format!("layer{index}"), 512, widths[0], widths[1]))
         .collect();
-    (1..stages.len()).for_each(|index| stages[index].inputs = vec![index - 1]);
+    for index in 1..stages.len() {
+        (stages[index].inputs, stages[index].positions) = (vec![index - 1], vec![0]);
+    }
     stages
 }
 

@@ -38,12 +38,14 @@ fn unrolled(task: &LanguageTask, step: TokenStep, plan: [&[Placement]; 3]) -> (V
             let offset = all.len();
             all.extend(part.iter().map(|stage| {
                 let mut inputs: Vec<usize> = stage.inputs.iter().map(|input| input + offset).collect();
+                let mut positions = stage.positions.clone();
                 if inputs.len() < stage.input_count && stage.name == "attention-norm"
                     || stage.name == "last-norm"
                 {
                     inputs.push(offset - 1);
+                    positions.push(0);
                 }
-                Stage { inputs, ..stage.clone() }
+                Stage { inputs, positions, ..stage.clone() }
             }));
             placements.extend_from_slice(placed);
         }

@@ -24,7 +24,7 @@ pub(super) struct ChainTables {
     widened: RefCell<HashMap<(usize, Axis, u32), Lines, FixedState>>,
 }
 
-/// A read from before a chain: the reading stage, the position among its inputs, and the stage that is
+/// A read from before a chain: the reading stage, the position among the tensors that it reads, and the stage that is
 /// read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
@@ -116,8 +116,8 @@ fn add(
 /// The reads of the stages `position..end` from before `position`.
 fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<Read> {
     let of = |stage: usize| {
-        let inputs = model.stages[stage].inputs.iter().enumerate();
-        inputs.filter(move |(_, input)| **input < position).map(move |(at, &input)| Read { stage, at, input })
+        let inputs = model.stages[stage].reads().filter(move |&(_, input)| input < position);
+        inputs.map(move |(at, input)| Read { stage, at, input })
     };
     (position..end).flat_map(of).collect()
 }

@@ -207,6 +207,7 @@ impl<'e, 'a> Contention<'e, 'a> {
 
 /// A stage of the workload that begins at `start`.
 pub(super) fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
-    let inputs = stages[stage].inputs.iter().filter_map(|input| input.checked_sub(start)).collect();
-    Stage { inputs, ..stages[stage].clone() }
+    let inside = |(position, input): (usize, usize)| Some((position, input.checked_sub(start)?));
+    let (positions, inputs) = stages[stage].reads().filter_map(inside).unzip();
+    Stage { inputs, positions, ..stages[stage].clone() }
 }

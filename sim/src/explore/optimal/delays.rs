@@ -54,8 +54,8 @@ impl TransferDelays {
 }
 
 /// Time to copy the workload's inputs that a stage reads to a GPU with memory of its own.
-pub(super) fn inputs_onto_gpu(device: &Profile, stages: &[Stage], stage: &Stage) -> Picos {
-    let bytes = input_bytes(stages, stage);
+pub(super) fn inputs_onto_gpu(device: &Profile, stage: &Stage) -> Picos {
+    let bytes = input_bytes(stage);
     if bytes > Bytes::ZERO {
         copying(device, LinkTransfer::whole(bytes), Direction::ToGpu)
     } else {

@@ -12,7 +12,7 @@ use super::order::{completion_points, live, meeting_points, next, readers, reord
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::explore::{Explorer, Objective};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
-use crate::plan::{Axis, Plan, Span, rows_read};
+use crate::plan::{Axis, Plan, is_chainable};
 use crate::schedule::result_bytes;
 use crate::simulate::{Detail, InGraph, InGraphs, LeastInGraphs, Result, has_own_memory};
 use crate::units::{Bytes, Picos};
@@ -82,7 +82,7 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) live: Vec<Vec<usize>>,
     /// The results that each stage is the last to read.
     pub(super) last_reads: Vec<Vec<usize>>,
-    /// The readers of each stage's result, with the position among the reader's inputs.
+    /// The readers of each stage's result, with the position among the tensors that the reader reads.
     pub(super) readers: Vec<Vec<(usize, usize)>>,
     /// Start and end of each stage's run, a maximal interval in which each stage reads the one before.
     pub(super) run_start: Vec<usize>,
@@ -127,8 +127,7 @@ impl<'e> Model<'e> {
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
-        let inputs_onto_gpu: Vec<Picos> =
-            stages.iter().map(|stage| inputs_onto_gpu(device, &stages, stage)).collect();
+        let inputs_onto_gpu: Vec<Picos> = stages.iter().map(|stage| inputs_onto_gpu(device, stage)).collect();
         let (run_start, run_end) = runs(&stages);
         let (meets, readers) = (meeting_points(&stages), readers(&stages));
         let [live, last_reads] = live(&stages);
@@ -239,16 +238,10 @@ impl<'e> Model<'e> {
 
     /// Whether a part of `stage` along `axis` can be computed from a part of `input`.
     pub(super) fn is_linkable(&self, stage: usize, input: usize, axis: Axis) -> bool {
-        let [reader, producer] = [stage, input].map(|index| &self.stages[index].layer.operator);
-        match axis {
-            Axis::Channels => reader.separate_channels().is_some(),
-            Axis::Height => reader.separate_rows().is_some_and(|all| {
-                let written = producer.output();
-                let is_read_by_rows = !self.stages[stage].reads_all_rows(written);
-                is_read_by_rows
-                    && (reader.rows_reached(0..all).end <= written.lines() || written.lines() == all)
-            }),
-        }
+        let [reader, producer] = [stage, input].map(|index| &self.stages[index]);
+        let has_rows = axis != Axis::Height || reader.layer.operator.separate_rows().is_some();
+        let mut reads = reader.reads().filter(|&(_, read)| read == input);
+        has_rows && reads.all(|(position, _)| is_chainable(axis, (reader, position), producer).is_ok())
     }
 
     /// Lines that CPU and GPU compute, halos included, of each stage of a chain that ends before `end`
@@ -295,12 +288,13 @@ impl<'e> Model<'e> {
         Some(reached)
     }
 
-    /// For lines `own` of a stage, how far the CPU reads the input at `position`, and from where on the
+    /// For lines `own` of a stage, how far the CPU reads the tensor at `position`, and from where on the
     /// GPU reads it.
     pub(super) fn read(&self, (stage, position): (usize, usize), own: [u32; 2]) -> [u32; 2] {
-        let all = self.stages[stage].layer.operator.output().lines();
-        let read = |span| rows_read(&self.stages[stage], position, span);
-        [read(Span::new(0, own[0])).end, read(Span::new(own[1], all)).start]
+        let stage = &self.stages[stage];
+        let all = stage.layer.operator.output().lines();
+        let read = |rows| stage.rows_read(position, rows).unwrap_or(0..u32::MAX);
+        [read(0..own[0]).end, read(own[1]..all).start]
     }
 
     /// Whether a stage reads the result of the one before it.

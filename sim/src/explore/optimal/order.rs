@@ -102,12 +102,11 @@ pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
     next.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// For each stage, the readers of its result, with the position among the reader's inputs.
+/// For each stage, the readers of its result, with the position among the tensors that the reader reads.
 pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
     let mut readers = vec![Vec::new(); stages.len()];
     for (index, stage) in stages.iter().enumerate() {
-        let inputs = stage.inputs.iter().enumerate();
-        inputs.for_each(|(position, &input)| readers[input].push((index, position)));
+        stage.reads().for_each(|(position, input)| readers[input].push((index, position)));
     }
     readers
 }

@@ -38,6 +38,8 @@ pub struct Member<'a> {
     /// Producers of the tensors that it reads, inside the graph or outside: those of the operator
     /// in its order, then those of linked functions. Inputs of the network have no producer.
     pub inputs: Vec<Producer>,
+    /// Position of each of `inputs` among all tensors that it reads.
+    pub positions: &'a [usize],
     /// Tensors that it reads, including inputs of the network.
     pub input_count: usize,
 }

@@ -15,7 +15,13 @@ fn assert_sound(graph: &Graph, stages: &[Stage]) {
             assert_eq!(stage_of[id.index()].replace(index), None, "a node in two stages");
         }
         assert!(stage.inputs.iter().all(|&input| input < index), "{} reads a later stage", stage.name);
-        assert!(stage.inputs.len() <= stage.input_count);
+        assert_eq!(stage.inputs.len(), stage.positions.len());
+        let read: Vec<Shape> = stage.layer.read_shapes().collect();
+        assert_eq!(read.len(), stage.input_count, "{}", stage.name);
+        for (position, input) in stage.reads() {
+            let written = stages[input].layer.operator.output();
+            assert_eq!(read[position].elements(), written.elements(), "{}", stage.name);
+        }
     }
     for (index, node) in graph.nodes().iter().enumerate() {
         let stage = stage_of[index].expect("every node is in a stage");
@@ -97,7 +103,25 @@ fn a_function_of_two_tensors_is_linked_to_the_one_computed_last() {
         let stages = fuse(&net.build().expect("sound"));
         assert_eq!(stages.len(), 2);
         assert_eq!((stages[1].inputs.as_slice(), stages[1].input_count), ([0].as_slice(), 2));
+        // The operator reads an input of the network, with a halo; the linked function reads its own rows.
+        assert_eq!(stages[1].positions, [1]);
+        assert_eq!([0, 1].map(|position| stages[1].rows_read(position, 2..4)), [Some(1..5), Some(2..4)]);
     }
+}
+
+#[test]
+fn an_operand_that_is_broadcast_along_the_rows_is_read_in_whole() {
+    let mut net = GraphBuilder::new("net", DataType::F32);
+    let x = net.input(EXTENT);
+    let gate = net.mean(x);
+    let late = net.conv(x, 16, Window::same(3));
+    net.multiply(late, gate);
+    let stages = fuse(&net.build().expect("sound"));
+    assert_eq!(
+        (stages[1].inputs.as_slice(), stages[1].positions.as_slice()),
+        ([0].as_slice(), [1].as_slice())
+    );
+    assert_eq!(stages[1].rows_read(1, 2..4), None);
 }
 
 #[test]
@@ -122,7 +146,7 @@ fn a_linked_sum_keeps_its_second_operand_as_an_input() {
     let second = net.conv(first, 16, Window::same(3));
     net.add(second, first);
     let stages = fuse(&net.build().expect("sound"));
-    assert_eq!(stages[1].inputs, [0, 0]);
+    assert_eq!(stages[1].reads().collect::<Vec<_>>(), [(0, 0), (1, 0)]);
     assert_eq!((stages[0].input_count, stages[1].input_count), (1, 2));
 }
 

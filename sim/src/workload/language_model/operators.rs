@@ -25,6 +25,7 @@ impl Layers {
             name: name.to_owned(),
             layer: Layer::new(operator, self.data_type),
             inputs: inputs.to_vec(),
+            positions: (0..inputs.len()).collect(),
             input_count: inputs.len() + outside,
             constants: Vec::new(),
             nodes: Vec::new(),

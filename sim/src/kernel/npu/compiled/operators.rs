@@ -69,21 +69,20 @@ impl Operators {
         is_free: bool,
         results: &mut Results,
     ) -> Result<usize> {
-        let Member { layer, inputs, input_count } = member;
+        let Member { layer, inputs, positions, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = layer.linked.of_two_operands() as usize;
-        // Inputs without a producer, the network's and constants, are counted with the operator: the few that linked
-        // functions read are small.
-        let own = inputs.len().min(input_count.saturating_sub(linked_operands));
-        let (own, others) = inputs.split_at(own);
-        let mut read = Vec::with_capacity(own.len() + 1);
+        let operands = input_count.saturating_sub(linked_operands);
+        let own = positions.partition_point(|&position| position < operands);
+        let mut read = Vec::with_capacity(own + 1);
         let mut missing = work::stored_inputs(layer);
-        for &producer in own {
+        for &producer in &inputs[..own] {
             let tensor = self.of_producer(producer, output, results);
             missing -= self.sizes[tensor];
             read.push(tensor);
         }
-        let reads_network_input = own.len() + linked_operands < *input_count;
+        // What linked functions read of the network's inputs and of constants is small, and not counted.
+        let reads_network_input = own < operands;
         if reads_network_input && missing > 0.0 {
             read.push(self.tensor(missing, true));
         }
@@ -100,13 +99,14 @@ impl Operators {
             work.kernel = Kernel::Elementwise;
         }
         let mut result = self.push(index, work, read, work::stored(output));
-        let mut others = others.iter();
         let mut after = work.kernel;
+        let mut position = operands;
         for &function in layer.linked.functions() {
             let mut read = vec![result];
             if function.is_binary() {
-                let other = others.next().map(|&producer| self.of_producer(producer, output, results));
-                read.extend(other);
+                let other = positions.iter().position(|&of_input| of_input == position);
+                read.extend(other.map(|other| self.of_producer(inputs[other], output, results)));
+                position += 1;
             }
             let stored = read.iter().map(|&tensor| self.sizes[tensor]).sum();
             let work = Work::of_function(function, output, stored, after);
