@@ -10,7 +10,7 @@ mod npu;
 
 use std::ops::RangeInclusive;
 
-use coexec_sim::device::{Cluster, Cpu, GpuFamily, LanguageRates, Memory};
+use coexec_sim::device::{Cluster, ClusterName, Cpu, GpuFamily, LanguageRates, MAX_CLUSTERS, Memory};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::{Basis, Gpu, InputError, ProcessorKind, Profile, Quantity};
 
@@ -19,10 +19,6 @@ pub use known::{SYSTEMS, System, core_numbered};
 use memory::Interface;
 
 use crate::calibrate::with_quantities;
-
-/// Names of clusters, fastest first, by the number of clusters.
-const CLUSTER_NAMES: [&[&str]; 4] =
-    [&["large"], &["large", "small"], &["large", "med", "small"], &["large", "high", "med", "small"]];
 
 /// 32-bit multiply-accumulates per nanosecond of all cores of a Snapdragon 8 Elite: 16 per cycle on two
 /// at 4.32 GHz and six at 3.53 GHz.
@@ -165,10 +161,10 @@ impl Specification {
     fn cpu(&self, like: &Profile) -> Result<Cpu, InputError> {
         let texts: Vec<&str> = self.cpu.text.split(',').collect();
         let refused = |expected| refused("--cpu", &self.cpu.text, expected);
-        // Splitting text without a comma, even empty text, gives one part.
-        let names = CLUSTER_NAMES.get(texts.len() - 1);
-        let names = names.ok_or_else(|| refused("1 to 4 clusters, separated by commas"))?;
-        let named = texts.iter().zip(*names);
+        if texts.len() > MAX_CLUSTERS {
+            return Err(refused("1 to 4 clusters, separated by commas"));
+        }
+        let named = texts.iter().zip(ClusterName::fastest_first(texts.len()));
         let clusters: Vec<Cluster> =
             named.map(|(text, name)| cluster(text, name)).collect::<Result<_, _>>()?;
         if !clusters.is_sorted_by(|one, next| one.clock_mhz.value >= next.clock_mhz.value) {
@@ -204,10 +200,10 @@ fn cores_of(text: &str) -> Result<(u32, &'static CoreFacts, f64), InputError> {
 }
 
 /// A cluster from text like `5xA720@3.15`.
-fn cluster(text: &str, name: &str) -> Result<Cluster, InputError> {
+fn cluster(text: &str, name: ClusterName) -> Result<Cluster, InputError> {
     let (cores, facts, ghz) = cores_of(text)?;
     Ok(Cluster {
-        name: name.to_owned().try_into().map_err(|_| refused("--cpu", text, CLUSTER))?,
+        name,
         core: facts.core(),
         cores,
         clock_mhz: Quantity::plain((ghz * 1e3).round()),

@@ -54,7 +54,7 @@ pub(super) fn groups(root: &Path, usable: &[usize]) -> Vec<CoreGroup> {
         kinds = BTreeMap::from([(CoreKind { max_khz, capacity: 0, part: (0, 0) }, usable.to_vec())]);
     }
     let kinds: Vec<(CoreKind, Vec<usize>)> = kinds.into_iter().rev().take(MAX_CLUSTERS).collect();
-    let names = names(kinds.len());
+    let names = ClusterName::fastest_first(kinds.len());
     let named = kinds.into_iter().zip(names);
     named
         .map(|((kind, cores), name)| {
@@ -100,22 +100,17 @@ fn megahertz(info: &str) -> Option<f64> {
     clocks.filter_map(|(_, value)| value.trim().parse().ok()).reduce(f64::max)
 }
 
-/// Names of `count` clusters, fastest first.
-fn names(count: usize) -> &'static [&'static str] {
-    match count {
-        0 | 1 => &["large"],
-        2 => &["large", "small"],
-        3 => &["large", "med", "small"],
-        _ => &["prime", "large", "med", "small"],
-    }
-}
-
 /// The cluster of `cores` with this part number, and a clock if the system reports one.
-fn cluster(root: &Path, name: &str, (part, cores): ((u32, u32), &[usize]), clock: Option<f64>) -> Cluster {
+fn cluster(
+    root: &Path,
+    name: ClusterName,
+    (part, cores): ((u32, u32), &[usize]),
+    clock: Option<f64>,
+) -> Cluster {
     let [dot_product, f16_arithmetic, int8_matrix_product] = extensions();
     let [l1_cache_bytes, l2_cache_bytes] = caches(root, cores);
     Cluster {
-        name: ClusterName::try_from(name.to_owned()).expect("the names above are short and lower-case"),
+        name,
         core: core_numbered(part),
         cores: cores.len() as u32,
         clock_mhz: clock.map_or_else(

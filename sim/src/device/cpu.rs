@@ -111,6 +111,17 @@ pub struct Cluster {
 pub struct ClusterName(ArrayString<MAX_NAME_LETTERS>);
 
 impl ClusterName {
+    /// The names of `count` clusters in descriptions that name none, fastest first; at most [`MAX_CLUSTERS`].
+    pub fn fastest_first(count: usize) -> impl Iterator<Item = Self> {
+        let names: &[&str] = match count {
+            0 | 1 => &["large"],
+            2 => &["large", "small"],
+            3 => &["large", "med", "small"],
+            _ => &["large", "high", "med", "small"],
+        };
+        names.iter().map(|name| Self(ArrayString::from(name).expect("the names have at most 12 letters")))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
