@@ -110,13 +110,13 @@ __kernel WORK_GROUP void gather(SOURCE source, __global const Number *restrict t
 
 #ifdef SOURCES
 
-// Adds every `step`th of the `count` elements of a source.
-#define ADD(source, extent, count, step)                                                          \
-  for (int from = element % step; from < count; from += step)                                    \
+// Adds every `visits.y`th of the `visits.x` elements of a source.
+#define ADD(source, extent, visits)                                                               \
+  for (int from = element % visits.y; from < visits.x; from += visits.y)                         \
     sum += component(texel_with_element(source, extent, from), from % extent.channels % 4);
 
 // What is computed in place of an operator without a kernel of its own: sums of the elements that it visits. The host
-// defines SOURCES and FOR_EACH_SOURCE(add), which calls add(source, its extent, elements, step) for each source.
+// defines SOURCES and FOR_EACH_SOURCE(add), which calls add(source, its extent, elements and step) for each source.
 __kernel WORK_GROUP void stand_in(SOURCES, DESTINATION destination, Extent destination_extent, Region region,
                                  int passes ANNOUNCE_PARAMETERS) {
   const int4 block = block_of_thread(region);

@@ -1,31 +1,31 @@
-// Normalisation by the mean and variance of each pixel's channels, or with NEIGHBOURS by the mean
-// square of that many channels around each. The threads of a group along z share a pixel's slices.
+// Normalisation by the mean and variance of each pixel's channels, or with NEIGHBOUR_POWER by the mean
+// square of some channels around each. The threads of a group along z share a pixel's slices.
 // Sums are in 32 bits.
 //
 // GROUP_SIZE is the number of threads of a group; VARIANCE_OFFSET, NEIGHBOUR_OFFSET and
 // NEIGHBOUR_POWER are those of the reference.
 
-#ifdef NEIGHBOURS
+#ifdef NEIGHBOUR_POWER
 
 __kernel WORK_GROUP void norm_by_neighbours(SOURCE source, DESTINATION destination,
                                            Extent source_extent, Extent destination_extent,
-                                           Region region OPERANDS ANNOUNCE_PARAMETERS) {
+                                           Region region, int neighbours OPERANDS ANNOUNCE_PARAMETERS) {
   if ((int)get_global_id(0) >= region.width || (int)get_global_id(1) >= region.height) LEAVE;
   const int x = region.x + get_global_id(0);
   const int y = region.y + get_global_id(1);
-  const int before = (NEIGHBOURS - 1) / 2;
+  const int before = (neighbours - 1) / 2;
   for (int slice = get_local_id(2); slice < source_extent.slices; slice += get_local_size(2)) {
     float squares[4];
     for (int lane = 0; lane < 4; lane++) {
       const int channel = slice * 4 + lane;
-      const int end = min(channel + NEIGHBOURS - before, source_extent.channels);
+      const int end = min(channel + neighbours - before, source_extent.channels);
       squares[lane] = 0;
       for (int other = max(channel - before, 0); other < end; other++) {
         const float value = component(READ(source, source_extent, x, y, other / 4), other % 4);
         squares[lane] += value * value;
       }
     }
-    const float4 mean = vload4(0, squares) / NEIGHBOURS;
+    const float4 mean = vload4(0, squares) / neighbours;
     const float4 texel = convert_float4(READ(source, source_extent, x, y, slice));
     Number4 value = CONVERT4(texel * pow(mean + NEIGHBOUR_OFFSET, NEIGHBOUR_POWER));
     LINKED(value, x, y, slice);

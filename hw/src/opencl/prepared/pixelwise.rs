@@ -40,11 +40,11 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("norm", include_str!("../kernels/norm.cl"));
         source.define("GROUP_SIZE", &self.dispatch.work_group.iter().product::<u32>().to_string());
         source.define("VARIANCE_OFFSET", &format!("{VARIANCE_OFFSET:e}f"));
-        let mut buffers = Vec::new();
+        let (mut buffers, mut more) = (Vec::new(), Vec::new());
         let mut entry = "norm";
         if let Some(channels) = neighbours {
             entry = "norm_by_neighbours";
-            source.define("NEIGHBOURS", &channels.to_string());
+            more.push(Argument::numbers([channels]));
             source.define("NEIGHBOUR_OFFSET", &format!("{NEIGHBOUR_OFFSET:e}f"));
             source.define("NEIGHBOUR_POWER", &format!("{NEIGHBOUR_POWER:e}f"));
         } else {
@@ -53,7 +53,7 @@ impl<T: Element> Builder<'_, T> {
         }
         let [width, height, _] = self.region().size;
         let threads = [width, height, self.dispatch.work_group[2]];
-        self.push(&source, entry, threads, buffers, Vec::new())
+        self.push(&source, entry, threads, buffers, more)
     }
 
     /// A normalisation by each pixel's mean square, in three launches.
@@ -128,12 +128,12 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("moves", include_str!("../kernels/moves.cl"));
         let (mut parameters, mut calls, mut arguments) = (Vec::new(), String::new(), Vec::new());
         for (index, input) in generic.inputs.iter().enumerate() {
-            parameters.push(format!("SOURCE source_{index}, Extent extent_{index}"));
-            let (count, step) = (input.elements(), generic.step(index));
+            parameters.push(format!("SOURCE source_{index}, Extent extent_{index}, int2 visits_{index}"));
             // Writing to a string cannot fail.
-            let _ = write!(calls, "add(source_{index}, extent_{index}, {count}, {step}) ");
+            let _ = write!(calls, "add(source_{index}, extent_{index}, visits_{index}) ");
+            let visits = [input.elements(), generic.step(index)].map(|elements| elements as u32);
             let input = TensorName::Input(index);
-            arguments.extend([Argument::Tensor(input), Argument::Extent(input)]);
+            arguments.extend([Argument::Tensor(input), Argument::Extent(input), Argument::numbers(visits)]);
         }
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(add)", &calls);
