@@ -205,7 +205,7 @@ pub fn import(format: ModelFormat, name: &str, bytes: Vec<u8>, options: &ImportO
     let read = match format {
         ModelFormat::Onnx => {
             let length = bytes.len() as u64;
-            onnx::read((Cursor::new(bytes), length), options)?
+            onnx::read((Cursor::new(bytes), length), None, options)?
         }
         ModelFormat::TfLite => tflite::read(&bytes, options)?,
     };

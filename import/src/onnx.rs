@@ -2,8 +2,9 @@
 //!
 //! Responsible for: translating a file's nodes, tensors and symbolic dimensions to the
 //! vocabulary of `model.rs`. Not for: extents inside the model, which are inferred from
-//! those of its inputs, or for the values of weights and external data.
+//! those of its inputs, or for the values of weights.
 
+mod external;
 mod format;
 mod functions;
 mod fused;
@@ -14,6 +15,7 @@ mod skim;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek};
+use std::path::Path;
 
 use bytes::Bytes;
 use half::f16;
@@ -35,9 +37,11 @@ const NO_NAMES: [&str; 4] = ["", "?", "-1", "None"];
 /// Placeholder for a symbolic dimension that was not set; the import fails later.
 const OPEN_EXTENT: u32 = 1;
 
-/// Reads a model of `length` bytes; returns it with its symbolic dimensions.
+/// Reads a model of `length` bytes; returns it with its symbolic dimensions. Small tensors outside its file are read
+/// from `folder`.
 pub(super) fn read(
     (file, length): (impl Read + Seek, u64),
+    folder: Option<&Path>,
     options: &ImportOptions,
 ) -> Result<(Model, OpenDimensions)> {
     if let Some(name) = &options.signature {
@@ -50,6 +54,9 @@ pub(super) fn read(
     let Some(mut graph) = proto.graph.filter(|_| proto.ir_version.is_some()) else {
         return Err(refused("it has no graph".to_owned()));
     };
+    if let Some(folder) = folder {
+        external::read(&mut graph, folder);
+    }
     fused::decompose(&mut graph);
     let standard = |set: &&messages::OperatorSetId| set.domain.is_empty() || set.domain == "ai.onnx";
     let version = proto.opset_import.iter().find(standard).map_or(i64::MAX, |set| set.version);

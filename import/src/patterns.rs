@@ -1,12 +1,13 @@
 //! Pattern matching: recognises functions that an exporter decomposed into primitive nodes.
 //!
 //! Responsible for: GELU, swish and hard swish written with error functions, sigmoids or
-//! clips; norms written with means and square roots; and removing nodes that no output
-//! needs. Not for: functions that are already a single node.
+//! clips; norms written with means and square roots; dilated convolutions written with blocks
+//! of pixels; and removing nodes that no output needs. Not for: functions that are already a single node.
 //! Invariant: a rewritten node has the inputs and outputs of the whole function; inner
 //! nodes stay for their other readers.
 
 mod activation;
+mod dilation;
 mod norm;
 
 use std::collections::HashSet;
@@ -16,6 +17,7 @@ use super::model::{Arithmetic, Model, SourceNode, TensorId, Work};
 /// Fuses decomposed functions, and removes nodes that no output needs.
 pub(super) fn rewrite(model: &mut Model) {
     drop_unread(model);
+    dilation::rewrite(model);
     norm::rewrite(model);
     drop_unread(model);
     activation::rewrite(model);

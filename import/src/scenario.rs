@@ -60,7 +60,7 @@ impl ImportedScenario {
         let imported = match format {
             ModelFormat::Onnx => {
                 let file = open(path, MAX_MODEL_BYTES)?;
-                onnx::read(file, options).and_then(|read| imported(&name, read, options))
+                onnx::read(file, path.parent(), options).and_then(|read| imported(&name, read, options))
             }
             ModelFormat::TfLite => import(format, &name, read_bytes(path, MAX_MODEL_BYTES)?, options),
         };

@@ -46,6 +46,9 @@ pub(super) enum Extents {
     Grid,
     /// Region pooling: the channels of operand 0 over `height` times `width` pixels, for each region in operand 1.
     Regions { height: u32, width: u32 },
+    /// Pixels dealt to images of their own (`to_batch`), or these put together again: the sides of a block are in
+    /// operand 1, and the padding or cropping before and after each axis in operand 2.
+    Blocks { to_batch: bool },
     /// Those of operand 0. Further results are scalars (scales), which frameworks fold into the next
     /// operator.
     Quantised,
@@ -60,6 +63,10 @@ pub(super) enum Extents {
     Said,
 }
 
+/// Passes of a fast Fourier transform of some hundreds of points, where their number is not known; see
+/// [`Spectrum::passes`].
+pub(super) const TRANSFORM_PASSES: u32 = 20;
+
 /// A Fourier transform, as far as it determines the extents of its result.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,6 +79,26 @@ pub(super) enum Spectrum {
     Windows { is_half: bool },
     /// Real 2-D FFT of the last two axes of operand 0, with the numbers of points in operand 1.
     Plane,
+}
+
+impl Spectrum {
+    /// Passes over the numbers of a result of these extents. A fast transform of `n` complex points takes about
+    /// 5 n log2 n additions and products (Cooley and Tukey, radix 2), and a point is two numbers.
+    pub(super) fn passes(&self, result: &[u32]) -> u32 {
+        let rank = result.len();
+        let at = |axis: usize| result.get(axis).copied().map_or(1, u64::from);
+        let all =
+            |frequencies: u64, is_half| if is_half { 2 * frequencies.saturating_sub(1) } else { frequencies };
+        let points = match *self {
+            Self::Whole { axis, is_half } => {
+                let along = if axis < 0 { axis + rank as i64 } else { axis };
+                all(at(usize::try_from(along).unwrap_or(rank)), is_half)
+            }
+            Self::Windows { is_half } => all(at(rank.wrapping_sub(2)), is_half),
+            Self::Plane => at(rank.wrapping_sub(2)) * all(at(rank.wrapping_sub(1)), true),
+        };
+        (2.5 * (points.max(2) as f64).log2()).round() as u32
+    }
 }
 
 /// Padding of a window.

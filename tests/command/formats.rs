@@ -45,6 +45,19 @@ fn every_device_says_of_every_format_and_processor_what_its_times_rest_on() {
 }
 
 #[test]
+fn integer_weights_run_on_all_cores_where_fewer_are_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "title = \"t\"\ndata_type = \"w4a16\"\n[[operator]]\nname = \"fc\"\n\
+                linear = { rows = 1, input_features = 512, output_features = 512 }\n";
+    fs::write(folder.path().join("fc.toml"), text).unwrap();
+    let simulate = "simulate fc.toml --device snapdragon-8elite --strategy cpu-only";
+    coexec_in(folder.path(), words(simulate)).assert_refused(&["for all cores together"]);
+    assert_eq!(coexec_in(folder.path(), words(&format!("{simulate} --threads all"))).status, 0);
+    let known = coexec_in(folder.path(), words("explore fc.toml --device snapdragon-8elite"));
+    assert!(known.stdout.contains("remedy: --threads all"), "{}", known.stdout);
+}
+
+#[test]
 fn plans_on_unknown_processors_are_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     for format in FORMATS {

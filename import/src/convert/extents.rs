@@ -215,6 +215,7 @@ impl Converter<'_> {
             }
             Extents::Chosen { axis: None } => Some(vec![as_extent(elements(&read(0)?))]),
             Extents::Boxes => Some(self.boxes(node)?),
+            Extents::Blocks { to_batch } => self.dealt(node, to_batch)?,
             Extents::Said => None,
         })
     }
@@ -256,6 +257,31 @@ impl Converter<'_> {
                 extents[rank - 2] = as_extent(height);
                 extents[rank - 1] = frequencies(as_extent(width), true);
             }
+        }
+        Ok(Some(extents))
+    }
+
+    /// Extents after the pixels of each block are dealt to as many images, or put together again; `None` where blocks
+    /// or padding are unknown.
+    fn dealt(&self, node: &SourceNode, to_batch: bool) -> Conversion<Option<Vec<u32>>> {
+        let mut extents = self.extents_read(node, 0)?;
+        let numbers = |operand: usize| self.constant(node, operand).and_then(Constant::integers);
+        let (Some(block), Some(around)) = (numbers(1), numbers(2)) else { return Ok(None) };
+        let is_sound = block.iter().all(|&side| side > 0)
+            && around.len() == 2 * block.len()
+            && extents.len() > block.len();
+        if !is_sound {
+            return unsound("blocks of other axes than its input has");
+        }
+        for (axis, (&side, around)) in (1..).zip(block.iter().zip(around.chunks(2))) {
+            let (extent, images) = (i64::from(extents[axis]), i64::from(extents[0]));
+            let around: i64 = around.iter().sum();
+            let dealt = if to_batch {
+                [images.saturating_mul(side), (extent + around) / side]
+            } else {
+                [images / side, extent.saturating_mul(side) - around]
+            };
+            [extents[0], extents[axis]] = dealt.map(as_extent);
         }
         Ok(Some(extents))
     }

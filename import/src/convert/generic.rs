@@ -82,7 +82,12 @@ impl Converter<'_> {
         Self::check_extents(&extents)?;
         let view = self.like(first, extents);
         let sources: Vec<Source> = views.iter().map(|view| view.source).collect();
-        let source = self.emit_generic("", work, &sources, view.shape)?;
+        let (kind, passes) = work;
+        let passes = match &node.work {
+            Work::Generic { extents: Extents::Spectrum(spectrum), .. } => spectrum.passes(&view.extents),
+            _ => passes,
+        };
+        let source = self.emit_generic("", (kind, passes), &sources, view.shape)?;
         Ok(Value::View(View { source, ..view }))
     }
 

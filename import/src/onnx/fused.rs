@@ -3,9 +3,9 @@
 //! Responsible for: nodes that differ from ONNX nodes in more than their name and the order of their operands, which
 //! `nodes` handles. Not for: the semantics of nodes.
 
-use super::element;
-use super::messages::{AttributeProto, GraphProto, NodeProto};
+use super::messages::{AttributeProto, GraphProto, NodeProto, TensorProto};
 use super::nodes::Attributes;
+use super::{constant, constant_node, element};
 
 /// Index of a fused convolution's addend, after input, weights and bias.
 const ADDEND: usize = 3;
@@ -30,7 +30,7 @@ pub(super) fn decompose(graph: &mut GraphProto) {
             "FusedConv" | "Conv" if has_addend => nodes.extend(with_sum(node)),
             "ReorderInput" | "ReorderOutput" => nodes.extend(reordered(node)),
             "GatherBlockQuantized" => {
-                unpack_table(&node, graph);
+                unpack_table(&mut node, graph, &nodes);
                 nodes.push(node);
             }
             _ if Attributes(&node.attribute).flag("channels_last") => {
@@ -67,11 +67,31 @@ fn reordered(node: NodeProto) -> Vec<NodeProto> {
     std::iter::once(slice).chain(after).collect()
 }
 
-/// Restores the extents of a table with two 4-bit weights per byte.
-fn unpack_table(node: &NodeProto, graph: &mut GraphProto) {
+/// Restores the extents of a table with two 4-bit weights per byte. Where the table is a product's weights in another
+/// shape, the node reads a table of its own.
+fn unpack_table(node: &mut NodeProto, graph: &mut GraphProto, nodes: &[NodeProto]) {
     let bits = Attributes(&node.attribute).integer("bits", 4);
-    let is_it = |name: &String| node.input.first() == Some(name) && bits == 4;
-    for table in graph.initializer.iter_mut().filter(|table| is_it(&table.name)) {
+    let Some(name) = node.input.first_mut().filter(|_| bits == 4) else { return };
+    if let Some(reshape) = nodes.iter().find(|node| node.op_type == "Reshape" && node.output.contains(name)) {
+        let stored = |name: &String| graph.initializer.iter().find(|tensor| tensor.name == *name);
+        let written = |name: &String| nodes.iter().find(|node| node.output.contains(name));
+        let [Some(packed), Some(extents)] = [0, 1].map(|operand| reshape.input.get(operand)) else { return };
+        let Some(packed) = stored(packed) else { return };
+        let extents = stored(extents).map(constant).or_else(|| written(extents).map(constant_node));
+        let Some(extents) = extents.and_then(|extents| extents.integers()) else { return };
+        let all = packed.dims.iter().copied().fold(1, i64::saturating_mul);
+        let known = extents.iter().copied().filter(|&extent| extent > 0).fold(1, i64::saturating_mul);
+        let dims = extents.into_iter().map(|extent| if extent > 0 { extent } else { all / known.max(1) });
+        let table = TensorProto {
+            dims: dims.collect(),
+            name: format!("{name}/table"),
+            data_type: packed.data_type,
+            ..TensorProto::default()
+        };
+        name.clone_from(&table.name);
+        graph.initializer.push(table);
+    }
+    for table in graph.initializer.iter_mut().filter(|table| table.name == *name) {
         if let (element::UINT8, Some(last)) = (table.data_type, table.dims.last_mut()) {
             *last = last.saturating_mul(2);
             table.data_type = element::UINT4;

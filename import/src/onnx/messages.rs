@@ -87,6 +87,15 @@ messages! {
         name: String = (string) 8;
         raw_data: Bytes = (bytes = "bytes") 9;
         double_data: Vec<f64> = (double, repeated) 10;
+        /// Where the data are, if they are in another file.
+        external_data: Vec<EntryProto> = (message, repeated) 13;
+        data_location: i32 = (int32) 14;
+    }
+
+    /// A key and its value (`StringStringEntryProto`).
+    EntryProto {
+        key: String = (string) 1;
+        value: String = (string) 2;
     }
 
     ValueInfoProto {

@@ -66,6 +66,11 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
     for _ in 0..MAX_STEPS {
         let Some(reader) = links.only_reader(current) else { break };
         let node = &model.nodes[reader];
+        if let (Work::Identity, None, Some(next)) = (&node.work, last, result(node)) {
+            // A quantised tensor between the two.
+            current = next;
+            continue;
+        }
         let Work::Arithmetic(arithmetic) = node.work else { break };
         let is_scaled = constant_elements(model, node) == Some(1);
         let is_of_x =

@@ -16,6 +16,8 @@ const OPEN: &[u8] = include_bytes!("../../tests/inputs/open.tflite");
 const DETECTIONS: &[u8] = include_bytes!("../../tests/inputs/detections.tflite");
 /// Two signatures, prefill and decode, each with one product in 4 bits and one in floats.
 const SIGNATURES: &[u8] = include_bytes!("../../tests/inputs/signatures.tflite");
+/// Dilated convolutions of images and of a row, written with `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND`.
+const DILATED: &[u8] = include_bytes!("../../tests/inputs/dilated.tflite");
 const TINY_INT8: &[u8] = include_bytes!("../../tests/inputs/tiny_int8.tflite");
 
 fn tflite(bytes: &[u8]) -> Imported {
@@ -35,6 +37,19 @@ fn dynamic_axes_of_tflite_files_except_the_first_must_be_set() {
     let elements = |imported: Imported| imported.graph.nodes()[0].operator.output().elements();
     assert_eq!(elements(with(&[("signal.2", 64)]).unwrap()), 33);
     assert_eq!(elements(with(&[("signal.2", 64), ("signal.0", 4)]).unwrap()), 4 * 33);
+}
+
+#[test]
+fn pixels_that_are_dealt_to_images_are_a_dilated_convolution() {
+    let graph = tflite(DILATED).graph;
+    let dilated = graph.nodes().iter().filter_map(|node| match &node.operator {
+        Operator::Conv2d(conv) => Some((conv.window.dilation, conv.output())),
+        _ => None,
+    });
+    let row = Shape { batch: 4, height: 1, width: 5, channels: 8 };
+    let found: Vec<_> = dilated.collect();
+    assert_eq!(found, [([2, 2], Shape::image(12, 12, 8)), ([4, 4], Shape::image(4, 4, 8)), ([1, 1], row)]);
+    assert_eq!(graph.macs(), (12 * 12 * 9 * 4 + 4 * 4 * 9 * 8 + 20 * 3 * 4) * 8);
 }
 
 #[test]

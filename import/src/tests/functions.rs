@@ -38,6 +38,12 @@ fn gelu_is_found_in_its_hyperbolic_tangent() {
 fn swish_and_hard_swish_are_found_and_a_gate_is_not_one() {
     let swish = tokens().node("Sigmoid", &["x"], "a", &[]).node("Mul", &["x", "a"], "y", &[]);
     assert_eq!(swish.operators(), ["Silu 1x50x64"]);
+    let quantised = tokens()
+        .node("Sigmoid", &["x"], "a", &[])
+        .node("QuantizeLinear", &["a"], "b", &[])
+        .node("DequantizeLinear", &["b"], "c", &[])
+        .node("Mul", &["x", "c"], "y", &[]);
+    assert_eq!(quantised.operators(), ["Silu 1x50x64"]);
     let hard = tokens()
         .scalar("three", 3.0)
         .scalar("six", 6.0)

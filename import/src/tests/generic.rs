@@ -46,7 +46,10 @@ fn results_of_computed_size_have_their_maximum_size() {
 fn frequencies_of_a_signal_are_half_as_many_as_its_points_and_one() {
     let signal = || Builder::new(&[1, 1600, 1]).weights("window", &[400]).integers("step", &[160]);
     let windows = signal().node("STFT", &["x", "step", "window"], "y", &[]);
-    assert_eq!(last(windows).1, Shape { batch: 8, height: 1, width: 201, channels: 2 });
+    let (visited, spectrum) = last(windows);
+    assert_eq!(spectrum, Shape { batch: 8, height: 1, width: 201, channels: 2 });
+    // 2.5 times the logarithm of 400 points, for each number of the result.
+    assert_eq!(visited, 22 * spectrum.elements());
     let model = Builder::new(&[1, 3, 64, 1]).integers("points", &[128]);
     let whole = model.node("DFT", &["x", "points"], "y", &[("axis", &[2]), ("onesided", &[1])]);
     assert_eq!(last(whole).1.elements(), 3 * 65 * 2);

@@ -162,6 +162,17 @@ fn a_table_of_bytes_has_two_weights_in_each() {
 }
 
 #[test]
+fn a_table_may_be_the_weights_of_a_product_in_another_shape() {
+    let model = Builder::new(&[1, 5]).quantised_weights("w", &[100, 2, 16]).weights("s", &[100, 2]);
+    let model = model.integers("shape", &[100, -1]).node("Reshape", &["w", "shape"], "t", &[]);
+    let attributes: [(&str, &[i64]); 1] = [("gather_axis", &[0])];
+    let model = model.node("GatherBlockQuantized", &["t", "x", "s"], "e", &attributes);
+    let sizes: [(&str, &[i64]); 3] = [("K", &[64]), ("N", &[100]), ("block_size", &[32])];
+    let operators = model.node("MatMulNBits", &["e", "w", "s"], "y", &sizes).operators();
+    assert_eq!(operators, ["reshape -> 1x5x1", "embedding -> 1x5x64", "linear 5x64 -> 100"]);
+}
+
+#[test]
 fn heads_of_queries_and_values_may_differ_in_width() {
     let model = Builder::new(&[1, 5, 16]).weights("w", &[16, 40]).weights("b", &[40]);
     let attributes: [(&str, &[i64]); 2] = [("num_heads", &[2]), ("qkv_hidden_sizes", &[8, 8, 24])];

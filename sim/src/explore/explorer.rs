@@ -217,8 +217,12 @@ impl<'s, 'a> Explorer<'s, 'a> {
         plans: impl IntoIterator<Item = Vec<Placement>>,
     ) -> Result<Found> {
         let simulated = plans.into_iter().map(|placed| self.found(strategy, self.plan(placed), considered));
-        let found = simulated.collect::<Result<Vec<_>>>()?;
-        self.best(found)
+        // A core set that cannot be predicted is no option.
+        let (found, refused): (Vec<_>, Vec<_>) = simulated.partition(Result::is_ok);
+        match (found.is_empty(), refused.into_iter().next()) {
+            (true, Some(refused)) => refused,
+            _ => self.best(found.into_iter().flatten()),
+        }
     }
 
     /// A plan without chains.

@@ -170,8 +170,15 @@ fn remedy(on: (&Profile, &[CoreSet]), library: Library, kind: ProcessorKind, lay
         ProcessorKind::Gpu => "add the kernel's table to the profile, or calibrate it".to_owned(),
         ProcessorKind::Npu => "place these operators on the GPU or the CPU".to_owned(),
         ProcessorKind::Cpu => {
-            let is_known = |&other: &Library| basis(on, other, kind, layer) < Basis::NotKnown;
-            let other = Library::ALL.iter().copied().filter(|&other| other != library).find(is_known);
+            let (device, core_sets) = on;
+            let is_predicted =
+                |library, &cores: &CoreSet| execute(layer, device, library, Processor::Cpu(cores)).is_ok();
+            if CoreSet::all(&device.cpu).is_some_and(|all| is_predicted(library, &all)) {
+                return "--threads all, since times in this format are known of all cores together"
+                    .to_owned();
+            }
+            let takes = |&other: &Library| core_sets.iter().any(|cores| is_predicted(other, cores));
+            let other = Library::ALL.iter().copied().find(takes);
             match (other, cpu::rate_table(library, format)) {
                 (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
                 (None, Some(table)) => format!(
@@ -221,6 +228,12 @@ mod tests {
             &layer,
         );
         assert!(help.contains("--library xnnpack"), "{help}");
+        // Rates of a language-model engine are of all cores together.
+        let device = Profile::load("snapdragon-8elite").unwrap();
+        let layer = Layer::new(layer.operator, DataType::W4A16);
+        let few = [CoreSet::fastest(&device.cpu, 3).unwrap()];
+        let help = remedy((&device, &few), Library::Xnnpack, ProcessorKind::Cpu, &layer);
+        assert!(help.contains("--threads all"), "{help}");
         // A language-model engine has rates in this format, but no kernel for a convolution.
         let device = Profile::load("snapdragon-8gen3").unwrap();
         let conv = Conv2d::new(Shape::image(8, 8, 8), 8, Window::same(3));

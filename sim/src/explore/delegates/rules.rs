@@ -33,6 +33,7 @@ pub(super) fn gpu(layer: &Layer) -> Option<&'static str> {
             GenericKind::Reduction => "reduction unknown to the delegate",
             GenericKind::Movement => "data movement unknown to the delegate",
             GenericKind::Gather => "gather by computed positions",
+            GenericKind::Transform => "Fourier transform",
             GenericKind::Search => "search or sort",
         }),
         Class::Product(_)

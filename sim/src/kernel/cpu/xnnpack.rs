@@ -147,7 +147,7 @@ impl<'a> Kernels<'a> {
             Class::Generic(generic) => {
                 let visited = generic.visited() as f64;
                 match generic.kind {
-                    GenericKind::Elementwise | GenericKind::Reduction => {
+                    GenericKind::Elementwise | GenericKind::Reduction | GenericKind::Transform => {
                         self.passes(operator, visited, 0.0, Function::Relu)
                     }
                     GenericKind::Movement | GenericKind::Gather | GenericKind::Search => {

@@ -151,7 +151,7 @@ pub(super) fn generic(generic: &Generic, gpu: &Gpu) -> Modelled {
     let texels = output.bytes() / SLICE_BYTES;
     let visits = generic.visited().div_ceil(u64::from(CHANNELS_PER_SLICE)).div_ceil(texels.max(1));
     let visits = saturated(visits.max(1));
-    let dispatch = if generic.kind == GenericKind::Reduction {
+    let dispatch = if matches!(generic.kind, GenericKind::Reduction | GenericKind::Transform) {
         reduction(Kernel::Generic, output, visits, gpu)
     } else {
         Dispatch::over(Kernel::Generic, output, TEXEL, visits, gpu)

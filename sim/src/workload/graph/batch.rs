@@ -115,8 +115,8 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use crate::workload::{
-        Conv2d, DataType, DepthwiseConv2d, Dimension, GraphBuilder, Operator, Pool, PoolKind, Shape, Slice,
-        Transpose, Window, network, networks,
+        Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, GraphBuilder, Operator, Pool, PoolKind,
+        Reshape, Shape, Slice, Transpose, Window, network, networks,
     };
 
     #[test]
@@ -219,6 +219,22 @@ mod tests {
             assert_eq!(last.output(), output);
             assert!(output.batch == 1 || last.input(0) == Some(three));
         }
+    }
+
+    #[test]
+    fn rows_of_a_matrix_and_separate_images_are_joined_in_one_form() {
+        let order = [Dimension::Batch, Dimension::Height, Dimension::Channels, Dimension::Width];
+        let mut builder = GraphBuilder::new("heads", DataType::F32);
+        let [x, rows] = [Shape::tokens(50, 64), Shape::tokens(20, 50)].map(|shape| builder.input(shape));
+        let turn = Transpose { input: Shape::tokens(50, 64), images: 1, order };
+        let turned = builder.operator("turn", turn, &[x]);
+        let embedded = builder.linear(rows, 50);
+        let concat =
+            Concat { extent: Shape::tokens(64, 50), dimension: Dimension::Width, extents: vec![64, 20] };
+        builder.operator("joined", concat, &[turned, embedded]);
+        let three = builder.build().unwrap().with_batch(3).unwrap();
+        let joined = three.nodes().last().unwrap().operator.output();
+        assert_eq!(joined, Shape::tokens(84, 50).images(3));
     }
 
     #[test]

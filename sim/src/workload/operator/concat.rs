@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, Class, Definition, Movement, Operator, OperatorError, UNKNOWN, bounds, first, flag};
+use super::{
+    BatchOf, Checked, Class, Definition, Movement, Operator, OperatorError, UNKNOWN, bounds, first, flag,
+};
 use crate::workload::{Dimension, Shape};
 
 /// A concatenation: `true` along channels, else the dimension.
@@ -116,5 +118,12 @@ impl Definition for Concat {
         let extent = first(given, self.extent);
         let extents = given.iter().map(|shape| shape.along(self.dimension)).collect();
         Self { extent, extents, ..*self }.into()
+    }
+
+    fn batched(&self, batch: &BatchOf<'_>) -> Option<Operator> {
+        let joined = self.reading(batch.given);
+        // One input may be rows of a matrix where another is separate images.
+        let is_alike = (0..).zip(batch.given).all(|(index, &given)| joined.input(index) == Some(given));
+        is_alike.then_some(joined)
     }
 }

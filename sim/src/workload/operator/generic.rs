@@ -23,6 +23,8 @@ pub enum GenericKind {
     Movement,
     /// Reads the first input at positions that the other inputs contain, or that it computes.
     Gather,
+    /// A Fourier transform, in as many passes over all elements.
+    Transform,
     /// Searches the inputs, on one thread (a sort, the largest elements, overlapping boxes).
     Search,
 }
@@ -57,7 +59,7 @@ impl Generic {
         let output = self.output.elements();
         let once = match self.kind {
             GenericKind::Elementwise | GenericKind::Movement | GenericKind::Gather => output,
-            GenericKind::Reduction | GenericKind::Search => read.max(output),
+            GenericKind::Reduction | GenericKind::Transform | GenericKind::Search => read.max(output),
         };
         once.saturating_mul(u64::from(self.passes))
     }
@@ -100,6 +102,7 @@ impl Definition for Generic {
             GenericKind::Reduction => "generic reduction",
             GenericKind::Movement => "generic movement",
             GenericKind::Gather => "generic gather",
+            GenericKind::Transform => "fourier transform",
             GenericKind::Search => "generic search",
         })
     }

@@ -204,7 +204,7 @@ impl<'a> Rates<'a> {
             }
             Kernel::Resize => {
                 let large = LARGE_RESIZE_FRACTION * compiled.on_chip_bytes.value;
-                let is_large = work.written * self.activation_bytes > large;
+                let is_large = work.written / work.images * self.activation_bytes > large;
                 let rate = &compiled.large_resize_elements_per_ns;
                 let rate = if is_large { rate.value * self.vector } else { nonlinear };
                 micros(work.written, rate) + operands

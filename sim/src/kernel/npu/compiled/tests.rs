@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::device::Profile;
 use crate::workload::{
-    Conv2d, DepthwiseConv2d, Elementwise, Function, Generic, GenericKind, Linear, Linked, MatMul, Norm,
-    NormKind, Operator, Pool, PoolKind, Reshape, Shape, Stage, Window, fuse, network,
+    Conv2d, DepthwiseConv2d, Elementwise, Function, Generic, GenericKind, Interpolation, Linear, Linked,
+    MatMul, Norm, NormKind, Operator, Pool, PoolKind, Reshape, Resize, Shape, Stage, Window, fuse, network,
 };
 
 fn compiled() -> CompiledGraphs {
@@ -125,6 +125,17 @@ fn every_kind_of_work_has_its_kernel() {
         let step = alone(layer);
         assert_eq!((step.detail.kernel, step.detail.operators), (kernel, operators), "{step:?}");
     }
+}
+
+#[test]
+fn the_images_of_a_batch_are_resized_one_by_one() {
+    let resized = |images: u32| {
+        let input = Shape::image(128, 128, 128).images(images);
+        let resize = Resize { input, height: 256, width: 256, interpolation: Interpolation::Bilinear };
+        let graph = Graph::new(&chain(&[layer(resize)]), 1e9).unwrap();
+        graph.micros(&compiled()).unwrap()
+    };
+    assert!(resized(4) < 4.0 * resized(1));
 }
 
 #[test]

@@ -108,6 +108,8 @@ pub(super) struct Work {
     pub(super) slices: f64,
     /// Pixels of the output.
     pub(super) pixels: f64,
+    /// Images of the output.
+    pub(super) images: f64,
     /// Pixels of images that enter or leave the graph here.
     pub(super) image_pixels: f64,
     /// Whether this is a product of one row with weights.
@@ -166,7 +168,9 @@ impl Work {
             Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
             Class::Movement(movement) => base.movement(movement, operator.output()),
             Class::Gather(_) => Self { kernel: Kernel::Movement, read: base.written, ..base },
-            Class::Generic(generic) => base.generic(generic),
+            Class::Generic(generic) => {
+                base.generic(generic).map_err(|reason| Unsupported::new("NPU", operator, reason))?
+            }
             Class::Recurrent(_) => {
                 let reason = "compilers leave recurrent layers to other processors; place it on the GPU or the \
                               CPU";
@@ -203,6 +207,7 @@ impl Work {
             written: stored(output),
             slices: if output.height == 1 { f64::from(output.batch) } else { 1.0 },
             pixels: output.pixels() as f64,
+            images: f64::from(output.batch),
             tokens: output.batch == 1 && (output.height == 1 || output.width == 1),
             ..Self::default()
         }
@@ -310,8 +315,11 @@ impl Work {
         }
     }
 
-    fn generic(self, generic: &Generic) -> Self {
+    fn generic(self, generic: &Generic) -> Result<Self, &'static str> {
         let kernel = match generic.kind {
+            GenericKind::Transform => {
+                return Err("compilers have no Fourier transform; export it as a convolution");
+            }
             GenericKind::Reduction
                 if generic.inputs.iter().any(|input| input.channels != generic.output.channels) =>
             {
@@ -323,6 +331,6 @@ impl Work {
             GenericKind::Search => Kernel::ChannelReduction,
         };
         let read = if kernel == Kernel::Movement { self.written.min(self.read) } else { self.read };
-        Self { kernel, read, ..self }
+        Ok(Self { kernel, read, ..self })
     }
 }
