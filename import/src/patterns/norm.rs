@@ -82,8 +82,15 @@ fn axis_of_mean(model: &Model, index: usize) -> Option<i64> {
     let axes = node.operand(1)?;
     let axes = model.tensors[axes].constant.as_ref()?.integers()?;
     let operand = node.operand(0)?;
-    let rank = model.tensors[operand].extents.as_ref().map(|extents| extents.len() as i64);
-    let &[axis] = axes.as_slice() else { return None };
+    let extents = model.tensors[operand].extents.as_ref();
+    let rank = extents.map(|extents| extents.len() as i64);
+    let is_of_one_image = extents.is_some_and(|extents| extents.first() == Some(&1));
+    let axis = match *axes.as_slice() {
+        [axis] => axis,
+        // Over the batch, too, as litert-torch writes it.
+        [0, axis] if is_of_one_image => axis,
+        _ => return None,
+    };
     let is_image = model.order == ImageOrder::ChannelsFirst && rank.is_none_or(|rank| rank == 4);
     match axis {
         LAST => Some(LAST),
@@ -120,7 +127,10 @@ fn region(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<(T
         let belongs =
             operands.peek().is_some() && operands.all(|tensor| tensor == from || inside.contains(&tensor));
         let is_mean = along.is_some() && axis_of_mean(model, index) == along;
-        if !belongs || !(is_mean || is_elementwise(&node.work)) {
+        // A mean may get its axis back.
+        let is_reshaped =
+            || matches!(node.work, Work::Reshape(_)) && computed(model, node).all(|tensor| tensor != from);
+        if !belongs || !(is_mean || is_elementwise(&node.work) || is_reshaped()) {
             continue;
         }
         let written = result(node)?;
@@ -189,7 +199,7 @@ fn with_scale(model: &Model, links: &Links, norm: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::model::{Constant, SourceTensor};
+    use super::super::super::model::{Constant, Reshaping, SourceTensor};
     use super::*;
 
     /// A layer norm of tokens with the nodes `works`, each with the tensors that it reads. Tensor 0 is the
@@ -237,6 +247,26 @@ mod tests {
             (arithmetic(Arithmetic::Subtract), &[0, 3]),
             (arithmetic(Arithmetic::Multiply), &[8, 7]),
         ];
+        let reshape = || Work::Reshape(Reshaping::ToOperand { zero_is_zero: true });
+        let with_reshapes: [(Work, &[TensorId]); 12] = [
+            (mean(), &[0, 1]),
+            (reshape(), &[3, 1]),
+            (arithmetic(Arithmetic::SquaredDifference), &[0, 4]),
+            (mean(), &[5, 1]),
+            (arithmetic(Arithmetic::Add), &[6, 2]),
+            (root(), &[7]),
+            (arithmetic(Arithmetic::Multiply), &[8, 3]),
+            (arithmetic(Arithmetic::Subtract), &[2, 9]),
+            (reshape(), &[8, 1]),
+            (arithmetic(Arithmetic::Multiply), &[0, 11]),
+            (reshape(), &[10, 1]),
+            (arithmetic(Arithmetic::Add), &[12, 13]),
+        ];
+        let mut model = layer_norm(ImageOrder::ChannelsLast, &with_reshapes);
+        model.tensors[1].constant = Some(Constant::list([0, 2]));
+        rewrite(&mut model);
+        let norm = Work::along_axis(Norm::from(NormKind::LayerInSteps), LAST, true);
+        assert_eq!((&model.nodes[11].work, &model.nodes[11].reads[..]), (&norm, &[Some(0)][..]));
         let found = |order, works| {
             let mut model = layer_norm(order, works);
             rewrite(&mut model);
