@@ -108,6 +108,10 @@ const WIDENING_FACTOR: usize = 4;
 /// Ratio of best known cost to bound above which the bound is tried for half the gap, where fewer labels are merged.
 const WIDE_GAP_RATIO: f64 = 1.1;
 
+/// Most labels of all runs of the bound before a last one, in [`Budget::of_bound`]: one of more would take as long
+/// again as the whole search, and rarely closes a gap.
+const MAX_BEFORE_LAST: usize = 4;
+
 /// Labels kept in any case.
 const MIN_LABELS: usize = 8;
 
@@ -371,7 +375,8 @@ fn relaxed(explorer: &Explorer<'_, '_>, model: &Model<'_>, known: f64) -> f64 {
         if considered * (1 + WIDENING_FACTOR) > budget.of_bound {
             // No plan that costs less than this is lost.
             let half = Limits { cost: bound.midpoint(limits.cost), ..limits };
-            let is_tried = budget.of_bound > 0 && known > bound * WIDE_GAP_RATIO;
+            let is_short = considered <= MAX_BEFORE_LAST * budget.of_bound;
+            let is_tried = budget.of_bound > 0 && is_short && known > bound * WIDE_GAP_RATIO;
             return if is_tried { bound.max(run(half).0) } else { bound };
         }
         limits.width *= WIDENING_FACTOR;
