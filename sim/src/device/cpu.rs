@@ -119,7 +119,7 @@ impl ClusterName {
             3 => &["large", "med", "small"],
             _ => &["large", "high", "med", "small"],
         };
-        names.iter().map(|name| Self(ArrayString::from(name).expect("the names have at most 12 letters")))
+        names.iter().filter_map(|name| ArrayString::from(name).ok().map(Self))
     }
 
     /// The name.

@@ -23,7 +23,6 @@ pub const DRAWS: u64 = 200;
 
 /// Seed of the draws.
 const SEED: u64 = 1;
-
 /// Bits of a stream's key below the draw: with more stages, streams would collide.
 const STAGE_BITS: u32 = 32;
 
@@ -35,9 +34,8 @@ const FIRST_OPERATOR_STREAM: u64 = CUT_STREAM + 1;
 /// Mean absolute error of hand-overs and joins, in percent. Assumed: they are measured on few phones.
 const SYNCHRONISATION_PERCENT: f64 = 20.0;
 
-/// Mean absolute error of times on a processor whose profile states none, in percent. Where times are measured,
-/// about what profiles with stated errors have (`coexec devices`); where they are scaled, in the range of NPUs that
-/// were predicted from specifications alone (10 to 24 %, in the book's chapter on NPUs). Others are assumed.
+/// Mean absolute errors of times whose profile states none, in percent. Measured: about what other profiles state;
+/// scaled: as of NPUs known by specifications alone (10 to 24 %, in the book); assumed otherwise.
 const MEASURED_PERCENT: f64 = 10.0;
 const SCALED_PERCENT: f64 = 20.0;
 const ASSUMED_PERCENT: f64 = 35.0;
@@ -108,18 +106,13 @@ impl Errors {
             let is_whole = |group: &Group| all_are_whole || group.name.is_of_networks();
             mean(of_kind().filter(|group| is_whole(group) == whole && !group.name.is_of_all()))
         };
-        let of_kind = |kind: ProcessorKind| {
-            let Some(known) = known.iter().find(|known| known.processor == kind) else {
-                return [ASSUMED_PERCENT; 2];
-            };
-            match known.basis {
-                Basis::Measured | Basis::Transferred => {
-                    let common = stated(known, true).unwrap_or(MEASURED_PERCENT);
-                    [common, stated(known, false).unwrap_or(common)]
-                }
-                Basis::Scaled => [SCALED_PERCENT; 2],
-                Basis::Assumed | Basis::NotKnown => [ASSUMED_PERCENT; 2],
+        let of_kind = |kind: ProcessorKind| match known.iter().find(|known| known.processor == kind) {
+            Some(known @ Known { basis: Basis::Measured | Basis::Transferred, .. }) => {
+                let common = stated(known, true).unwrap_or(MEASURED_PERCENT);
+                [common, stated(known, false).unwrap_or(common)]
             }
+            Some(Known { basis: Basis::Scaled, .. }) => [SCALED_PERCENT; 2],
+            Some(Known { basis: Basis::Assumed | Basis::NotKnown, .. }) | None => [ASSUMED_PERCENT; 2],
         };
         let [cpu, gpu, npu] = ProcessorKind::ALL.map(of_kind);
         let bias_and_error = |of| groups.iter().find(|group| group.name == of).map(bias_and_error);

@@ -66,8 +66,8 @@ fn chain(features: &[u32]) -> Vec<Stage> {
         .enumerate()
         .map(|(index, widths)| linear(&format!("layer{index}"), 512, widths[0], widths[1]))
         .collect();
-    for index in 1..stages.len() {
-        (stages[index].inputs, stages[index].positions) = (vec![index - 1], vec![0]);
+    for (index, stage) in stages.iter_mut().enumerate().skip(1) {
+        (stage.inputs, stage.positions) = (vec![index - 1], vec![0]);
     }
     stages
 }

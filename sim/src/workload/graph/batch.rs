@@ -115,8 +115,8 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use crate::workload::{
-        Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, GraphBuilder, Operator, Pool, PoolKind,
-        Reshape, Shape, Slice, Transpose, Window, network, networks,
+        Concat, Conv2d, DataType, DepthwiseConv2d, Dimension, GraphBuilder, Operator, Pool, PoolKind, Shape,
+        Slice, Transpose, Window, network, networks,
     };
 
     #[test]
