@@ -10,7 +10,7 @@ use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormK
 
 pub(super) use super::work::{
     Attention, Convolution, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE, Packing,
-    Pads, Reduction, Reshaping, Slicing, Spectrum, TRANSFORM_PASSES, TransposedConvolution, Windowed,
+    Pads, Reduction, Reshaping, Slicing, Spectrum, TransposedConvolution, Windowed,
 };
 
 /// Index into [`Model::tensors`].

@@ -63,9 +63,8 @@ pub(super) enum Extents {
     Said,
 }
 
-/// Passes of a fast Fourier transform of some hundreds of points, where their number is not known; see
-/// [`Spectrum::passes`].
-pub(super) const TRANSFORM_PASSES: u32 = 20;
+/// Passes of a fast Fourier transform of some hundreds of points, where their number is not known.
+const TRANSFORM_PASSES: u32 = 20;
 
 /// A Fourier transform, as far as it determines the extents of its result.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -81,10 +80,17 @@ pub(super) enum Spectrum {
     Plane,
 }
 
+impl Extents {
+    /// Passes of the Fourier transform that writes a result of extents `result` by this rule.
+    pub(super) fn transform_passes(&self, result: &[u32]) -> u32 {
+        if let Self::Spectrum(spectrum) = self { spectrum.passes(result) } else { TRANSFORM_PASSES }
+    }
+}
+
 impl Spectrum {
     /// Passes over the numbers of a result of these extents. A fast transform of `n` complex points takes about
     /// 5 n log2 n additions and products (Cooley and Tukey, radix 2), and a point is two numbers.
-    pub(super) fn passes(&self, result: &[u32]) -> u32 {
+    fn passes(&self, result: &[u32]) -> u32 {
         let rank = result.len();
         let at = |axis: usize| result.get(axis).copied().map_or(1, u64::from);
         let all =

@@ -139,14 +139,11 @@ pub(super) fn operations<T: Element>(
 /// input of the workload the next free index.
 fn reads(stage: &Stage, next_input: &mut usize) -> Vec<usize> {
     let tensor_at = |position| {
-        let computed = stage.reads().find(|&(at, _)| at == position);
-        computed.map_or_else(
-            || {
-                *next_input += 1;
-                *next_input - 1
-            },
-            |(_, producer)| producer,
-        )
+        if let Some((_, producer)) = stage.reads().find(|&(at, _)| at == position) {
+            return producer;
+        }
+        *next_input += 1;
+        *next_input - 1
     };
     (0..stage.layer.read_shapes().count()).map(tensor_at).collect()
 }

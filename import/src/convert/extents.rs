@@ -275,11 +275,11 @@ impl Converter<'_> {
         }
         for (axis, (&side, around)) in (1..).zip(block.iter().zip(around.chunks(2))) {
             let (extent, images) = (i64::from(extents[axis]), i64::from(extents[0]));
-            let around: i64 = around.iter().sum();
+            let around = around.iter().copied().fold(0, i64::saturating_add);
             let dealt = if to_batch {
-                [images.saturating_mul(side), (extent + around) / side]
+                [images.saturating_mul(side), extent.saturating_add(around) / side]
             } else {
-                [images / side, extent.saturating_mul(side) - around]
+                [images / side, extent.saturating_mul(side).saturating_sub(around)]
             };
             [extents[0], extents[axis]] = dealt.map(as_extent);
         }

@@ -69,7 +69,7 @@ impl Converter<'_> {
         if let Work::Generic { extents: Extents::Quantised, .. } = node.work {
             return self.view(node, 0).map(Value::View);
         }
-        let Some(work) = node.work.generic() else { return unknown("it has no generic operator") };
+        let Some(mut work) = node.work.generic() else { return unknown("it has no generic operator") };
         let extents = self.result(node, index)?.extents;
         if extents.contains(&0) {
             return Ok(Value::Constant(Constant::of_extents(extents)));
@@ -80,14 +80,12 @@ impl Converter<'_> {
             return Ok(Value::Constant(Constant::of_extents(extents)));
         };
         Self::check_extents(&extents)?;
+        if let Work::Generic { kind: GenericKind::Transform, extents: rule, .. } = &node.work {
+            work.1 = rule.transform_passes(&extents);
+        }
         let view = self.like(first, extents);
         let sources: Vec<Source> = views.iter().map(|view| view.source).collect();
-        let (kind, passes) = work;
-        let passes = match &node.work {
-            Work::Generic { extents: Extents::Spectrum(spectrum), .. } => spectrum.passes(&view.extents),
-            _ => passes,
-        };
-        let source = self.emit_generic("", (kind, passes), &sources, view.shape)?;
+        let source = self.emit_generic("", work, &sources, view.shape)?;
         Ok(Value::View(View { source, ..view }))
     }
 

@@ -2,8 +2,8 @@
 
 use super::messages::{AttributeProto, GraphProto, NodeProto};
 use crate::model::{
-    Convolution, Extents, Listing, Operands, Pads, Reduction, Reshaping, Spectrum, TRANSFORM_PASSES,
-    TensorId, TransposedConvolution, Windowed, Work, as_extent,
+    Convolution, Extents, Listing, Operands, Pads, Reduction, Reshaping, Spectrum, TensorId,
+    TransposedConvolution, Windowed, Work, as_extent,
 };
 use crate::operators::{self, UNKNOWN_OPERATOR};
 use coexec_sim::workload::{
@@ -244,8 +244,7 @@ fn classical(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
         let kinds = attributes.counts("vectors_per_class").into_iter().fold(0, u32::saturating_add);
         attributes.count("n_supports", kinds.into()) as usize
     };
-    let transform =
-        |extents| Work::Generic { kind: GenericKind::Transform, extents, passes: TRANSFORM_PASSES };
+    let transform = |extents| Work::single_pass(GenericKind::Transform, extents);
     let frequencies = |spectrum| transform(Extents::Spectrum(spectrum));
     let targets = |name: &str| as_extent(attributes.integer(name, 1));
     let kinds = || {

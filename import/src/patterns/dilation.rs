@@ -4,7 +4,7 @@
 //! Converters fold them into one node where the batch is fixed, and no kernel computes them in any other way.
 
 use super::super::model::{Constant, Convolution, Extents, Model, Pads, SourceNode, Work};
-use super::{Links, is_elementwise, result};
+use super::{Links, computed, is_elementwise, result};
 
 /// Maximum number of element-wise nodes between the convolution and the node that puts its result together.
 const MAX_STEPS: usize = 4;
@@ -50,7 +50,9 @@ fn found(model: &Model, links: &Links, dealing: usize) -> Option<[usize; 2]> {
         if deals(&model.nodes[last], false) {
             return Some([convolution, last]);
         }
-        if !is_elementwise(&model.nodes[last].work) {
+        // A second computed tensor has dealt pixels, too.
+        let is_of_one = computed(model, &model.nodes[last]).count() == 1;
+        if !is_of_one || !is_elementwise(&model.nodes[last].work) {
             return None;
         }
     }
@@ -69,9 +71,8 @@ fn window(model: &Model, [dealing, joining]: [usize; 2]) -> Option<(Vec<u32>, Ve
         return None;
     }
     let dilation = block.into_iter().map(|side| u32::try_from(side).ok()).collect::<Option<_>>()?;
-    let around =
-        padding.iter().zip(&cropping).map(|(padding, cropping)| u32::try_from(padding - cropping).ok());
-    let around: Vec<u32> = around.collect::<Option<_>>()?;
+    let around = padding.iter().zip(&cropping).map(|(&padding, &cropping)| padding.saturating_sub(cropping));
+    let around = around.map(|around| u32::try_from(around).ok()).collect::<Option<Vec<_>>>()?;
     // All begins, then all ends.
     let side = |first: usize| around.iter().skip(first).step_by(2).copied();
     Some((dilation, side(0).chain(side(1)).collect()))

@@ -219,10 +219,12 @@ impl<'s, 'a> Explorer<'s, 'a> {
         let simulated = plans.into_iter().map(|placed| self.found(strategy, self.plan(placed), considered));
         // A core set that cannot be predicted is no option.
         let (found, refused): (Vec<_>, Vec<_>) = simulated.partition(Result::is_ok);
-        match (found.is_empty(), refused.into_iter().next()) {
-            (true, Some(refused)) => refused,
-            _ => self.best(found.into_iter().flatten()),
+        if found.is_empty()
+            && let Some(refused) = refused.into_iter().next()
+        {
+            return refused;
         }
+        self.best(found.into_iter().flatten())
     }
 
     /// A plan without chains.
