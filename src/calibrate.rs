@@ -112,7 +112,7 @@ fn plausible_stated(profile: &Profile, measured: &Measured, library: Library, co
     let points = validate(profile, &measured.runs, None, library).points;
     for processor in ProcessorKind::ALL {
         let is_of_it = |name: &ErrorGroup| name.processor() == Some(processor);
-        let of_it = points.iter().filter(|point| is_of_it(&ErrorGroup::from(point.group.as_str())));
+        let of_it = points.iter().filter(|point| is_of_it(&point.group));
         let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
         let ratio = median(&ratios).unwrap_or(1.0);
         if ratio.max(ratio.recip()) > MAX_RATIO {

@@ -16,7 +16,7 @@ pub(crate) fn read(path: &Path, prefix: &str) -> Result<Vec<Point>> {
     let all = point::of_csv(&Text::read(path)?)?;
     let points: Vec<Point> = all.iter().filter(|point| is_in(point, prefix)).cloned().collect();
     if points.is_empty() {
-        return Err(missing_group(path, prefix, all.into_iter().map(|point| point.group)));
+        return Err(missing_group(path, prefix, all.into_iter().map(|point| point.group.to_string())));
     }
     Ok(points)
 }
@@ -44,7 +44,7 @@ pub(crate) fn file(path: &Path, points: &[Point]) -> Result<OutputFile> {
 
 /// The columns of a table of points.
 pub(crate) const COLUMNS: [Column<Point>; 7] = [
-    ("group", |point| point.group.clone()),
+    ("group", |point| point.group.to_string()),
     ("network", |point| point.network.clone()),
     ("layer or network", |point| point.what.clone()),
     ("measured", |point| format!("{:.1} us", point.measured_us)),

@@ -12,7 +12,7 @@ use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
 use coexec_fit::validate::{ErrorGroup, Group};
 use coexec_sim::device::calibration::{Computed, Which};
-use coexec_sim::{Calibration, InputError, ProcessorKind, Profile};
+use coexec_sim::{Calibration, DataType, InputError, ProcessorKind, Profile};
 use serde::Serialize;
 
 use crate::cli::{NewProfile, ProfileCommand, ProfileError};
@@ -247,7 +247,7 @@ fn error(options: &ProfileError, common: &Common) -> Result {
         .concat()
         .concat()
         .into_iter()
-        .map(|point| Point { group: kind(&point.group.as_str().into()).to_string(), ..point });
+        .map(|point| Point { group: kind(&point.group), ..point });
     let groups = score(&renamed.collect::<Vec<_>>());
     if let Some(path) = &options.out {
         let is_stated = |group: &&Group| !group.name.is_of_all();
@@ -316,8 +316,9 @@ fn figures(points: &[Point]) -> Figures {
 fn choice_percent(points: &[Point]) -> f64 {
     let mut networks: BTreeMap<&str, [[f64; 2]; 2]> = BTreeMap::new();
     for point in points {
-        let processor = usize::from(point.group.starts_with("cpu/"));
-        if point.group == "gpu/end_to_end" || (processor == 1 && point.group.ends_with("/float")) {
+        let on_cpu = point.group.processor() == Some(ProcessorKind::Cpu);
+        let processor = usize::from(on_cpu);
+        if point.group.is_of_networks() || (on_cpu && point.group.is_of_format(DataType::F32)) {
             let best = networks.entry(&point.network).or_insert([[f64::INFINITY; 2]; 2]);
             for (best, time) in best.iter_mut().zip([point.predicted_us, point.measured_us]) {
                 best[processor] = best[processor].min(time);

@@ -11,7 +11,7 @@ use coexec_fit::measure::{SkippedRow, benchmark_gpu};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::host_timed;
 use coexec_fit::validate::point::Point;
-use coexec_fit::validate::score::{Scored, score};
+use coexec_fit::validate::score::{Scored, is_in, score};
 use coexec_plots::{Format, error_cdf, scatter};
 use coexec_sim::{KernelTable, Library, Profile};
 
@@ -185,7 +185,7 @@ fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     for (prefix, file, processor) in PROCESSORS {
         let of: Vec<Point> =
-            phone.points.iter().filter(|point| point.group.starts_with(prefix)).cloned().collect();
+            phone.points.iter().filter(|point| is_in(point, prefix)).cloned().collect();
         if of.is_empty() {
             continue;
         }

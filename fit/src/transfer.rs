@@ -176,12 +176,12 @@ fn within_the_errors_of_others(points: &[Vec<Point>]) -> Vec<Vec<Point>> {
     let within = |(index, own): (usize, &Vec<Point>)| {
         let others =
             || points.iter().enumerate().filter(move |(other, _)| *other != index).map(|(_, points)| points);
-        let mut widths: HashMap<&str, Option<f64>> = HashMap::new();
+        let mut widths: HashMap<&ErrorGroup, Option<f64>> = HashMap::new();
         for point in own {
             widths.entry(&point.group).or_insert_with(|| half_width(others(), &error_class(&point.group)));
         }
         let bounded = |point: &Point| {
-            let factor = widths[point.group.as_str()].map(f64::exp);
+            let factor = widths[&point.group].map(f64::exp);
             point.clone().within(|predicted| factor.map(|by| [predicted / by, predicted * by]))
         };
         own.iter().map(bounded).collect()
@@ -203,8 +203,8 @@ fn fitted(made: Profile, runs: &ByProcessor, networks: &BTreeSet<&str>) -> Profi
 
 /// The class of errors from which a group's interval is made: the group itself, except on a CPU, where all
 /// core sets of a number format are one class.
-fn error_class(group: &str) -> ErrorGroup {
-    match ErrorGroup::from(group) {
+fn error_class(group: &ErrorGroup) -> ErrorGroup {
+    match group.clone() {
         ErrorGroup::On { processor: processor @ ProcessorKind::Cpu, runs, .. } => {
             ErrorGroup::On { processor, what: Computed::Kind(String::new()), runs }
         }

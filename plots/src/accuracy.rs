@@ -64,11 +64,10 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
     points.iter().try_for_each(check)?;
     let groups = grouped(points.iter());
     let few = points.len() <= MAX_INTERVALS;
-    let intervals: Vec<(&Point, f64, f64)> =
-        points.iter().filter(|_| few).filter_map(|point| interval(point)).collect();
+    let shown = |point: &Point| interval(point).filter(|_| few);
     let times = || {
         let times = points.iter().flat_map(|point| [point.measured_us, point.predicted_us]);
-        times.chain(intervals.iter().flat_map(|&(_, low, high)| [low, high]))
+        times.chain(points.iter().filter_map(shown).flatten())
     };
     let axis = |title: &str| Axis::logarithmic(title, times(), Unit::Micros);
     let mut figure = Figure::new(SQUARE, axis("measured time"), axis("predicted time"));
@@ -91,15 +90,15 @@ pub fn scatter(points: &[Point]) -> Result<Figure, PlotError> {
     figure.add("", close, BLUE, band);
     figure.add("", line, INK, vec![(low, low), (high, high)]);
     for group in &groups {
-        let mine = intervals.iter().filter(|(point, ..)| point.group == group.name);
-        let ends = mine.flat_map(|&(point, low, high)| [(point.measured_us, low), (point.measured_us, high)]);
+        let mine = group.points.iter().filter_map(|point| Some((point.measured_us, shown(point)?)));
+        let ends = mine.flat_map(|(measured_us, ends)| ends.map(|end| (measured_us, end)));
         let colour = tint(group.look.0, INTERVAL_TINT);
         figure.add("", segments, colour, ends.collect());
     }
     add_markers(&mut figure, &groups);
     figure.legend.heads = ["group", "n", "MAPE", "within 10 %"].map(str::to_owned).to_vec();
     figure.legend.rows = rows(&groups);
-    if !intervals.is_empty() {
+    if points.iter().any(|point| shown(point).is_some()) {
         figure.add("90 % interval", segments, tint(INK, INTERVAL_TINT), Vec::new());
     }
     figure.add("equal times", line, INK, Vec::new());
@@ -180,10 +179,10 @@ fn check(point: &Point) -> Result<(), PlotError> {
     }
 }
 
-/// A point with the ends of its interval; none without an interval above 0.
-fn interval(point: &Point) -> Option<(&Point, f64, f64)> {
+/// The ends of a point's interval; none without an interval above 0.
+fn interval(point: &Point) -> Option<[f64; 2]> {
     let (low, high) = (point.low_us?, point.high_us?);
-    (0.0 < low && low <= high).then_some((point, low, high))
+    (0.0 < low && low <= high).then_some([low, high])
 }
 
 /// The percentage of errors that are at most as large as each place along the axis.

@@ -116,7 +116,7 @@ fn held_out<'a>(
         // Only a mixed core set can lack a table: that of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };
-        Some((*usable, baselines[fold].add_overhead(run, point)))
+        Some((*usable, baselines[fold].compare(run, point)))
     };
     evidence.runs.iter().filter_map(predicted).collect()
 }

@@ -125,11 +125,11 @@ impl Format {
 }
 
 impl OnUnit {
-    /// Name of its group of error figures.
-    pub fn group(&self) -> String {
+    /// Its group of error figures.
+    pub fn group(&self) -> ErrorGroup {
         let Self { unit, runtime, format, .. } = self;
         let what = if self.is_reference { Computed::Networks } else { Computed::Kind(runtime.to_string()) };
-        ErrorGroup::On { processor: *unit, what, runs: Some(Which::Format(format.to_string())) }.to_string()
+        ErrorGroup::On { processor: *unit, what, runs: Some(Which::Format(format.to_string())) }
     }
 }
 

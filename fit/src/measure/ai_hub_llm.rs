@@ -74,14 +74,14 @@ impl OfLanguageModel {
         Turn { prompt_tokens, generated_tokens: self.context.saturating_sub(prompt_tokens) }
     }
 
-    /// Name of its group of error figures.
-    pub fn group(&self) -> String {
+    /// Its group of error figures.
+    pub fn group(&self) -> ErrorGroup {
         let answer = match self.phase {
             Phase::FirstToken(_) => AnswerPart::FirstToken,
             Phase::NextToken(_) => AnswerPart::NextToken,
         };
         let (runtime, format) = (self.runtime.clone(), self.format.clone());
-        ErrorGroup::LanguageModel { processor: self.unit, runtime, format, answer }.to_string()
+        ErrorGroup::LanguageModel { processor: self.unit, runtime, format, answer }
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
         let table = read(&folder, "8elite").unwrap();
         let of = |title: &str, group: &str| {
-            let is_it = |run: &&Answer| run.what.title == title && run.what.group() == group;
+            let is_it = |run: &&Answer| run.what.title == title && run.what.group() == group.into();
             table.runs.iter().filter(is_it).map(|run| run.measured_us).collect::<Vec<f64>>()
         };
         assert_eq!(of("llama_v3_1_8b_instruct", "npu/geniex_qairt/w4a16/first_token"), [174_400.0]);

@@ -29,7 +29,7 @@ pub fn of_runs(runs: &ByProcessor) -> String {
     let networks = runs.gpu_networks.iter().map(|run| line("inference", run));
     let cores = runs.cpu.iter().map(|run| line(&run.what.core_set, run));
     let inferences = runs.inferences.iter().map(|run| line(&run.what.job, run));
-    let answers = runs.answers.iter().map(|run| line(&run.what.group(), run));
+    let answers = runs.answers.iter().map(|run| line(&run.what.group().to_string(), run));
     of_lines(layers.chain(networks).chain(cores).chain(inferences).chain(answers))
 }
 

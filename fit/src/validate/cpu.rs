@@ -7,9 +7,10 @@ mod baselines;
 use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::CpuRun;
+use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute, execute_in_network};
-use coexec_sim::{Calibration, DataType};
+use coexec_sim::{Calibration, DataType, ProcessorKind};
 
 pub(crate) use baselines::Baselines;
 
@@ -51,7 +52,7 @@ pub fn validate(
     Validation::of(runs, |run| {
         let point = Point { unseen: is_unseen(run), ..point(run, predict(run, cpu, library)?) };
         let point = match &baselines {
-            Some(baselines) => baselines.add_overhead(run, point),
+            Some(baselines) => baselines.compare(run, point),
             None => point,
         };
         Ok::<_, String>(within(point, run, spreads))
@@ -60,7 +61,7 @@ pub fn validate(
 
 /// A run with its prediction, without an interval and marked as seen.
 pub(crate) fn point(run: &CpuRun, predicted_us: f64) -> Point {
-    Point::of(run, group_name(run), run.network.clone(), predicted_us)
+    Point::of(run, group(run), run.network.clone(), predicted_us)
 }
 
 /// The point of `run` with its interval, where its core set has one.
@@ -71,8 +72,12 @@ pub(crate) fn within(point: Point, run: &CpuRun, spreads: &[CoreSetSpread]) -> P
     point.within(|predicted| Some(spreads.iter().find(of_run)?.interval(predicted)))
 }
 
-/// Name of a run's group, such as `cpu/1large2med/float`.
-fn group_name(run: &CpuRun) -> String {
+/// A run's group, such as `cpu/1large2med/float`.
+fn group(run: &CpuRun) -> ErrorGroup {
     let format = if run.what.data_type == DataType::I8 { "quant" } else { "float" };
-    format!("cpu/{}/{format}", run.what.core_set)
+    ErrorGroup::On {
+        processor: ProcessorKind::Cpu,
+        what: Computed::Kind(run.what.core_set.clone()),
+        runs: Some(Which::Format(format.to_owned())),
+    }
 }

@@ -34,7 +34,7 @@ pub fn points(profile: &Profile, measurements: &[Measurement], library: Library)
             let predicted =
                 both.and_then(|(cpu, gpu)| calibrated_us(&simulator, (&stages, plan), cores, [cpu, gpu]));
             points.extend(predicted.map(|predicted_us| Point {
-                group: ErrorGroup::Cuts.to_string(),
+                group: ErrorGroup::Cuts,
                 network: run.network.clone(),
                 what: format!("{name} as {}", run.processor),
                 unseen: true,

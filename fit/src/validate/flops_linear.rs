@@ -6,6 +6,7 @@ use nalgebra::{Matrix2, Vector2};
 
 use crate::measure::grouped;
 use coexec_sim::Layer;
+use coexec_sim::device::calibration::ErrorGroup;
 
 /// `launch_us + us_per_operation * operations`.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +49,17 @@ impl FlopsLinear {
 }
 
 /// A FLOPs-linear baseline per group of runs.
-pub(crate) struct ByGroup(HashMap<String, FlopsLinear>);
+pub(crate) struct ByGroup(HashMap<ErrorGroup, FlopsLinear>);
 
 impl ByGroup {
     /// Fits each group's pairs of operations and measured microseconds.
-    pub(crate) fn fit(runs: impl Iterator<Item = (String, (f64, f64))>) -> Self {
-        let fit = |(group, pairs): (String, Vec<_>)| Some((group, FlopsLinear::fit(pairs.into_iter())?));
+    pub(crate) fn fit(runs: impl Iterator<Item = (ErrorGroup, (f64, f64))>) -> Self {
+        let fit = |(group, pairs): (ErrorGroup, Vec<_>)| Some((group, FlopsLinear::fit(pairs.into_iter())?));
         Self(grouped(runs).into_iter().filter_map(fit).collect())
     }
 
     /// Predicted time of a number of operations, in microseconds; none for a group without a fit.
-    pub(crate) fn predict(&self, group: &str, operations: f64) -> Option<f64> {
+    pub(crate) fn predict(&self, group: &ErrorGroup, operations: f64) -> Option<f64> {
         Some(self.0.get(group)?.predict(operations))
     }
 }

@@ -8,12 +8,14 @@ use super::flops_linear::{self, FlopsLinear};
 use super::point::Point;
 use super::{Validation, is_unseen};
 use crate::measure::GpuNetwork;
+use coexec_sim::device::calibration::{Computed, ErrorGroup};
 use coexec_sim::device::gpu::Gpu;
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::{Calibration, Unsupported};
+use coexec_sim::{Calibration, ProcessorKind, Unsupported};
 
 /// Group of whole inferences.
-const GROUP: &str = "gpu/end_to_end";
+const GROUP: ErrorGroup =
+    ErrorGroup::On { processor: ProcessorKind::Gpu, what: Computed::Networks, runs: None };
 
 /// Predicted totals of the launches of one network and of the copies around them, without the host path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,7 +111,7 @@ impl<'a> Predictor<'a> {
         Ok(Point {
             physics_us,
             flops_linear_us: self.baseline.map(|baseline| baseline.predict(operations(network))),
-            ..Point::of(network, GROUP.to_owned(), network.network.clone(), predicted_us)
+            ..Point::of(network, GROUP, network.network.clone(), predicted_us)
         })
     }
 }

@@ -9,6 +9,7 @@ use super::Validation;
 use super::point::Point;
 use crate::measure::runs::ExecutedOn;
 use crate::measure::{ByHost, HostTimed};
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::{CoreSet, Library, Mechanism, Placement, Plan, Profile, Simulator, Stage};
 
 /// Compares predictions of `profile` with `runs`; `library` ran on the CPU cores.
@@ -50,7 +51,7 @@ fn point(run: &HostTimed, predicted_us: f64) -> Point {
     let ByHost { layer, ran, .. } = &run.what;
     let operator = &layer.operator;
     let how = if *ran == ExecutedOn::Gpu { "host_to_host" } else { "split" };
-    let group = format!("{how}/{}", operator.name().replace(' ', "_"));
+    let group = ErrorGroup::Other(format!("{how}/{}", operator.name().replace(' ', "_")));
     Point { unseen: true, ..Point::of(run, group, format!("{operator} as {ran}"), predicted_us) }
 }
 
@@ -94,7 +95,7 @@ mod tests {
         ];
         let Validation { points, left_out, .. } = validate(&profile, &runs, Library::Xnnpack);
         assert_eq!((points.len(), left_out.len()), (2, 2), "{left_out:?}");
-        assert_eq!(points[0].group, "split/linear");
+        assert_eq!(points[0].group, "split/linear".into());
         assert!(points[0].what.ends_with("as 1large:512+gpu:2560"), "{}", points[0].what);
         // Four times the CPU's share on one core is the slower cut.
         assert!(points[0].predicted_us < points[1].predicted_us, "{points:?}");
@@ -107,7 +108,7 @@ mod tests {
         let Validation { points, left_out, .. } =
             validate(&profile, &[run(ExecutedOn::Gpu)], Library::Coexec);
         assert!(left_out.is_empty(), "{left_out:?}");
-        assert_eq!(points[0].group, "host_to_host/linear");
+        assert_eq!(points[0].group, "host_to_host/linear".into());
         let link = &profile.gpu.as_ref().unwrap().memory.as_ref().unwrap().link;
         let crossing = LinkTransfer::whole(Bytes(50 * 3072 * 4));
         let copy_us = link.transfer(crossing, Direction::ToHost).as_micros();

@@ -15,6 +15,7 @@ use super::point::Point;
 use super::roofline::{Roofline, Totals};
 use crate::measure::ai_hub::{Network, OnUnit};
 use crate::measure::{Inference, grouped};
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::{CoreSet, Library, Measure, Mechanism, Placement, Plan, ProcessorKind, Profile, Simulator};
 
 /// Threads of an inference on the CPU, on its fastest cores: AI Hub does not publish their number,
@@ -47,7 +48,7 @@ pub fn predict(profile: &Profile, run: &OnUnit, library: Library) -> Result<f64,
 /// Compares predictions of `profile` with `runs`.
 pub fn validate(profile: &Profile, runs: &[Inference], library: Library) -> Validation {
     let groups = grouped(runs.iter().map(|run| (run.what.group(), run)));
-    let groups: HashMap<String, Vec<&Inference>> = groups.into_iter().collect();
+    let groups: HashMap<ErrorGroup, Vec<&Inference>> = groups.into_iter().collect();
     let point = |run: &Inference| {
         let predicted_us = predict(profile, &run.what, library)?;
         let point = Point::of(run, run.what.group(), run.network.clone(), predicted_us);

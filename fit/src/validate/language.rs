@@ -106,7 +106,7 @@ mod tests {
         fn published(&self) -> Vec<Answer> {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
             let mut runs = read(&folder, "8elite").unwrap().runs;
-            runs.retain(|run| run.what.format == "w4a16" && run.what.group().ends_with(self.phase));
+            runs.retain(|run| run.what.format == "w4a16" && run.what.group().to_string().ends_with(self.phase));
             runs
         }
 
@@ -126,7 +126,7 @@ mod tests {
     /// The index of the value with the least MAPE on the models that count, fitted as the profile's
     /// value was: to the exports of both Genie runtimes.
     fn best(by_value: &[Vec<Point>], counts: impl Fn(&str) -> bool) -> usize {
-        let is_fitted = |point: &&Point| point.group.starts_with("npu/genie") && counts(&point.network);
+        let is_fitted = |point: &&Point| point.group.to_string().starts_with("npu/genie") && counts(&point.network);
         let error = |points: &Vec<Point>| {
             let kept: Vec<(f64, f64)> = points
                 .iter()
@@ -286,7 +286,7 @@ mod tests {
         for left in models {
             let (tested, seen): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(|run| run.network == left);
             for point in validate(&fitted(stated.clone(), &seen), &tested, Library::Xnnpack).points {
-                let is_token = usize::from(point.group.ends_with("next_token"));
+                let is_token = usize::from(point.group.to_string().ends_with("next_token"));
                 held_out[is_token].push(100.0 * (point.predicted_us / point.measured_us - 1.0).abs());
             }
         }

@@ -31,7 +31,7 @@ pub fn validate(profile: &Profile, runs: &[PlannedRun], library: Library) -> Val
 /// The predicted time of a network under a plan, with the interval that `simulate` prints for it.
 fn point(run: &PlannedRun, simulator: &mut Simulator<'_>, library: Library) -> Result<Point, String> {
     let (predicted, drawn) = predict(&run.what, simulator, library)?;
-    let point = Point::of(run, GROUP.to_owned(), run.network.clone(), predicted.as_micros());
+    let point = Point::of(run, GROUP.into(), run.network.clone(), predicted.as_micros());
     Ok(Point { unseen: true, ..point }.within(|_| Some(drawn.interval().map(Picos::as_micros))))
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::csv_rows;
 use crate::measure::Run;
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::{InputError, Text};
 
 /// A prediction and the run that it predicts. Times are in microseconds.
@@ -18,7 +19,7 @@ pub struct Point {
     /// `host_to_host/<operator>` or `cut/all`; for whole networks under a plan `plan/end_to_end`,
     /// compiled by a runtime `<npu|gpu|cpu>/<end_to_end|runtime>/<format>`; for language models
     /// followed by `/<first_token|next_token>`.
-    pub group: String,
+    pub group: ErrorGroup,
     /// Network of the run.
     pub network: String,
     /// The layer, or the network again where the run is a whole inference.
@@ -64,7 +65,7 @@ pub struct Point {
 
 impl Point {
     /// The prediction of `run`, without an interval and marked as seen.
-    pub(crate) fn of<W>(run: &Run<W>, group: String, what: String, predicted_us: f64) -> Self {
+    pub(crate) fn of<W>(run: &Run<W>, group: ErrorGroup, what: String, predicted_us: f64) -> Self {
         Self {
             group,
             network: run.network.clone(),

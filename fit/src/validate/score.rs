@@ -4,8 +4,6 @@
 //! the baselines and of `CoDL`'s predictor, the measurement noise, and the coverage of the
 //! intervals. Not for: predictions. Invariant: the figures are a function of the points alone.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use coexec_sim::ProcessorKind;
@@ -13,6 +11,7 @@ use coexec_sim::device::calibration::{ErrorGroup, Which};
 
 use super::point::Point;
 use super::{Group, figures};
+use crate::measure::grouped;
 
 /// The error figures of a group, with those of its baselines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,11 +53,11 @@ pub struct Scored {
 /// The error figures by group, worst first. GPU groups are split into `gpu/<family>/all` and,
 /// for points that the fit has not seen, `gpu/<family>/unseen`; other groups keep their names.
 pub fn score(points: &[Point]) -> Vec<Scored> {
-    let names: BTreeSet<&str> = points.iter().map(|point| point.group.as_str()).collect();
+    let mut groups = grouped(points.iter().map(|point| (&point.group, point)));
+    groups.sort_by_cached_key(|(group, _)| group.to_string());
     let mut scored = Vec::new();
-    for name in names {
-        let all: Vec<&Point> = points.iter().filter(|point| point.group == name).collect();
-        match ErrorGroup::from(name) {
+    for (group, all) in groups {
+        match group.clone() {
             ErrorGroup::On { processor: processor @ ProcessorKind::Gpu, what, runs: None } => {
                 let of = |runs| ErrorGroup::On { processor, what: what.clone(), runs: Some(runs) };
                 let unseen: Vec<&Point> = all.iter().filter(|point| point.unseen).copied().collect();
@@ -160,8 +159,9 @@ pub fn coverage_percent<'a>(points: impl Iterator<Item = &'a Point>) -> Option<f
 /// Whether a point is in the group of that name, or in one whose name starts with it:
 /// `gpu/conv2d`, `gpu/conv2d/unseen`, `cpu/1large`.
 pub fn is_in(point: &Point, prefix: &str) -> bool {
-    let of = |suffix: &str| prefix.strip_suffix(suffix).is_some_and(|group| point.group == group);
-    point.group.starts_with(prefix) || of("/all") || (point.unseen && of("/unseen"))
+    let name = point.group.to_string();
+    let of = |suffix: &str| prefix.strip_suffix(suffix).is_some_and(|group| name == group);
+    name.starts_with(prefix) || of("/all") || (point.unseen && of("/unseen"))
 }
 
 /// The `count` points with the largest relative error, worst first.

@@ -193,7 +193,7 @@ impl Timed {
         let given = calibrated_us(&simulator, (stages, plan), *cores, [self.cpu_us, self.gpu_us]);
         let point = |group: ErrorGroup, measured_us: f64, predicted_us: Option<f64>| {
             predicted_us.map(|predicted_us| Point {
-                group: group.to_string(),
+                group,
                 network: name.clone(),
                 what: name.clone(),
                 unseen: true,

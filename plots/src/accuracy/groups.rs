@@ -13,19 +13,19 @@ const MAX_NAMED_GROUPS: usize = 30;
 
 /// The points of one group.
 pub(super) struct Named<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: String,
     pub(super) look: Look,
     pub(super) points: Vec<&'a Point>,
 }
 
 /// The points by group, in the order of their names.
 pub(super) fn grouped<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Named<'a>> {
-    let mut groups: BTreeMap<&str, Vec<&Point>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
     for point in points {
-        groups.entry(&point.group).or_default().push(point);
+        groups.entry(point.group.to_string()).or_default().push(point);
     }
-    let names: Vec<&str> = groups.keys().copied().collect();
-    let named = groups.into_iter().zip(looks(&names));
+    let looks = looks(&groups.keys().map(String::as_str).collect::<Vec<_>>());
+    let named = groups.into_iter().zip(looks);
     named.map(|((name, points), look)| Named { name, look, points }).collect()
 }
 
@@ -62,7 +62,7 @@ pub(super) fn rows(groups: &[Named<'_>]) -> Vec<Row> {
     let filled = |shape| Mark::Markers { shape, is_filled: true };
     let mut rows: Vec<Row> = Vec::new();
     for group in groups.iter().take(MAX_NAMED_GROUPS) {
-        let ((colour, shape), cells) = (group.look, cells(group.name, &mut group.points.iter().copied()));
+        let ((colour, shape), cells) = (group.look, cells(&group.name, &mut group.points.iter().copied()));
         rows.push(Row { sample: Some((filled(shape), colour)), cells });
     }
     if groups.len() > MAX_NAMED_GROUPS {

@@ -7,7 +7,7 @@ use crate::frame::{Item, Series};
 /// A point of a group.
 fn point(group: &str, measured_us: f64, predicted_us: f64) -> Point {
     Point {
-        group: group.to_owned(),
+        group: group.into(),
         network: "net".to_owned(),
         what: "layer".to_owned(),
         measured_us,

@@ -47,7 +47,7 @@ impl Calibration {
 }
 
 /// A group of predictions with common error statistics; written in files as its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ErrorGroup {
     /// `cut/all`: split operators, given the measured times of the whole operator on both processors.
@@ -80,7 +80,7 @@ pub enum ErrorGroup {
 }
 
 /// What a processor computed.
-#[derive(Clone, Debug, PartialEq, Eq, Display, EnumString)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Display, EnumString)]
 pub enum Computed {
     /// Whole networks.
     #[strum(serialize = "end_to_end")]
@@ -91,7 +91,7 @@ pub enum Computed {
 }
 
 /// Subset of the runs of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Display, EnumString)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Display, EnumString)]
 pub enum Which {
     /// All runs, including shapes that the fit has seen.
     #[strum(serialize = "all")]
@@ -105,7 +105,7 @@ pub enum Which {
 }
 
 /// Part of a language model's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString)]
 #[strum(serialize_all = "snake_case")]
 pub enum AnswerPart {
     /// Time from the prompt to the first token (TTFT).
@@ -173,6 +173,12 @@ impl ErrorGroup {
             }),
             _ => None,
         }
+    }
+}
+
+impl Default for ErrorGroup {
+    fn default() -> Self {
+        Self::Other(String::new())
     }
 }
 

@@ -30,7 +30,7 @@ fn table(rows: &[[&str; 10]], chip: &str) -> Result<Runs<OnUnit>, InputError> {
 
 fn groups(rows: &[[&str; 10]]) -> Vec<(String, f64)> {
     let runs = table(rows, "a").unwrap().runs;
-    runs.into_iter().map(|run| (run.what.group(), run.measured_us)).collect()
+    runs.into_iter().map(|run| (run.what.group().to_string(), run.measured_us)).collect()
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn every_format_says_the_same() {
 fn markdown_is_read_with_what_is_printed_around_it() {
     let table = input("llama-bench-8elite.md", "snapdragon-8elite");
     let found: Vec<(&str, String, f64)> =
-        table.runs.iter().map(|run| (&*run.network, run.what.group(), run.measured_us)).collect();
+        table.runs.iter().map(|run| (&*run.network, run.what.group().to_string(), run.measured_us)).collect();
     let expected = [
         ("llama3.2-1b", "npu/llama_cpp/q4_0/first_token".to_owned(), 128e6 / 169.42),
         ("llama3.2-1b", "npu/llama_cpp/q4_0/next_token".to_owned(), 1e6 / 51.54),

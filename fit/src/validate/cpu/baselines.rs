@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 
-use super::{cores, group_name};
+use super::{cores, group};
 use crate::measure::{CpuRun, grouped};
 use crate::predictor::{CodlPredictor, Job, Launch, Regression};
 use crate::validate::flops_linear;
 use crate::validate::point::Point;
+use coexec_sim::device::calibration::ErrorGroup;
 use coexec_sim::{Cpu, Library};
 
 /// The baselines. Those of networks are fitted per core set and number format.
@@ -18,7 +19,7 @@ pub(crate) struct Baselines<'a> {
     library: Library,
     flops_linear: flops_linear::ByGroup,
     operators: CodlPredictor,
-    networks: HashMap<String, Regression>,
+    networks: HashMap<ErrorGroup, Regression>,
 }
 
 impl<'a> Baselines<'a> {
@@ -33,13 +34,13 @@ impl<'a> Baselines<'a> {
         for run in runs.clone() {
             match jobs(run, cpu, library).map(<[Job; 1]>::try_from) {
                 Some(Ok([job])) => operators.push((job, run.measured_us)),
-                Some(Err(network)) => networks.push((group_name(run), (network, run.measured_us))),
+                Some(Err(network)) => networks.push((group(run), (network, run.measured_us))),
                 None => {}
             }
         }
         let known = runs.filter(|run| !run.what.layers.is_empty());
-        let totals = known.map(|run| (group_name(run), (operations(run), run.measured_us)));
-        let summed = |(group, runs): (String, Vec<_>)| Some((group, Regression::of_networks(&runs)?));
+        let totals = known.map(|run| (group(run), (operations(run), run.measured_us)));
+        let summed = |(group, runs): (ErrorGroup, Vec<_>)| Some((group, Regression::of_networks(&runs)?));
         Self {
             cpu,
             library,
@@ -50,7 +51,7 @@ impl<'a> Baselines<'a> {
     }
 
     /// The point of `run` with the baselines' predictions, where similar runs were fitted.
-    pub(crate) fn add_overhead(&self, run: &CpuRun, point: Point) -> Point {
+    pub(crate) fn compare(&self, run: &CpuRun, point: Point) -> Point {
         let codl_us = match jobs(run, self.cpu, self.library).as_deref() {
             None => None,
             Some([job]) => self.operators.predict(job),

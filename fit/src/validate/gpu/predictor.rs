@@ -5,9 +5,10 @@ use crate::predictor::{CodlPredictor, Job, Launch};
 use crate::validate::flops_linear::{ByGroup, operations};
 use crate::validate::interval::{Uncertainties, Uncertainty};
 use crate::validate::point::Point;
+use coexec_sim::device::calibration::{Computed, ErrorGroup};
 use coexec_sim::device::gpu::{Gpu, TableSpread};
 use coexec_sim::kernel::gpu::execute;
-use coexec_sim::{Layer, Unsupported};
+use coexec_sim::{Layer, ProcessorKind, Unsupported};
 
 /// A GPU's predictions, prepared once for many runs.
 pub(crate) struct Predictor<'a> {
@@ -29,7 +30,7 @@ impl<'a> Predictor<'a> {
         let seen = seen.into_iter();
         let job = |run: &GpuRun| Some((Job::on_gpu(&run.what, gpu).ok()?, run.measured_us));
         let jobs: Vec<(Job, f64)> = seen.clone().filter_map(job).collect();
-        let totals = seen.map(|run| (group_name(&run.what), (operations(&run.what), run.measured_us)));
+        let totals = seen.map(|run| (group(&run.what), (operations(&run.what), run.measured_us)));
         Self {
             gpu,
             uncertainties: Uncertainties::new(gpu, spreads.iter()),
@@ -48,7 +49,7 @@ impl<'a> Predictor<'a> {
         let launch = &execution.detail;
         let job = Job::on_gpu(layer, self.gpu)?;
         let units = launch.groups.div_ceil(self.gpu.compute_units);
-        let group = group_name(layer);
+        let group = group(layer);
         let point = Point {
             physics_us: uncertainty.physics_us,
             flops_linear_us: self.flops_linear.predict(&group, operations(layer)),
@@ -67,8 +68,9 @@ impl<'a> Predictor<'a> {
 }
 
 /// The group of a layer, such as `gpu/conv2d`; a layer of no family is grouped by its operator's name.
-fn group_name(layer: &Layer) -> String {
-    format!("gpu/{}", family(&layer.operator).unwrap_or(layer.operator.name()))
+fn group(layer: &Layer) -> ErrorGroup {
+    let family = family(&layer.operator).unwrap_or(layer.operator.name());
+    ErrorGroup::On { processor: ProcessorKind::Gpu, what: Computed::Kind(family.to_owned()), runs: None }
 }
 
 /// Description of a layer: the operator and the functions linked to it.
