@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::slice;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coexec_fit::measure::runs::Fingerprint;
+use coexec_fit::measure::runs::{Fingerprint, fingerprints_to_toml};
 use tai_time::MonotonicTime;
 
 use crate::opencl::Description;
@@ -48,7 +49,7 @@ pub(crate) fn fingerprint(opencl: Option<&Description>, cores: &[usize], pins: b
 
 /// An id that is equal for equal conditions: the date and a hash of the rest.
 fn id(fingerprint: &Fingerprint) -> String {
-    let text = format!("{fingerprint:?}");
+    let text = fingerprints_to_toml(slice::from_ref(fingerprint)).expect("the conditions are TOML values");
     let date = fingerprint.date.as_deref().unwrap_or("undated");
     format!("{date}-{:08x}", fnv1a(text.as_bytes()))
 }
@@ -160,6 +161,6 @@ mod tests {
         assert_eq!(id(&fingerprint), id(&fingerprint.clone()));
         let hotter = Fingerprint { temperature_c: Some(41.0), ..fingerprint.clone() };
         assert_ne!(id(&fingerprint), id(&hotter));
-        assert!(id(&fingerprint).starts_with("2026-05-01-"));
+        assert_eq!(id(&fingerprint), "2026-05-01-2774c600");
     }
 }
