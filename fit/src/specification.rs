@@ -20,9 +20,8 @@ use memory::Interface;
 
 use crate::calibrate::with_quantities;
 
-/// 32-bit multiply-accumulates per nanosecond of all cores of a Snapdragon 8 Elite: 16 per cycle on two
-/// at 4.32 GHz and six at 3.53 GHz.
-const ELITE_MULTIPLY_ACCUMULATES_PER_NS: f64 = 16.0 * (2.0 * 4.32 + 6.0 * 3.53);
+/// 32-bit multiply-accumulates per cycle of a core of the Snapdragon 8 Elite.
+const ELITE_MULTIPLY_ACCUMULATES_PER_CYCLE: f64 = 16.0;
 
 /// The description of a part of a device, with its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +139,9 @@ impl Specification {
             left -= busy;
             rate += f64::from(busy) * ghz * facts.integer_rate()?;
         }
-        let arithmetic = rate / ELITE_MULTIPLY_ACCUMULATES_PER_NS;
+        let of_cluster = |cluster: &Cluster| f64::from(cluster.cores) * (cluster.clock_mhz.value / 1e3);
+        let elite_ghz: f64 = fitted.cpu.clusters.iter().map(of_cluster).sum();
+        let arithmetic = rate / (ELITE_MULTIPLY_ACCUMULATES_PER_CYCLE * elite_ghz);
         let peak = |memory: &Memory| memory.peak_bandwidth_gbps.value;
         let bandwidth = peak(&Interface::parse(&self.memory.text).ok()?.memory("")) / peak(&fitted.memory);
         let scaled = with_quantities(&fitted.cpu.language?, |key, Quantity { value, .. }| {
