@@ -22,7 +22,7 @@ use coexec_sim::{KernelTable, Library, ProcessorKind, Profile};
 use crate::output::record;
 use crate::profile::kind;
 use crate::{
-    Calibrate, Chosen, Common, Failure, Measured, OutputFile, Progress, Result, output, points, runs, why,
+    Calibrate, Chosen, Common, DeviceRuns, Failure, OutputFile, Progress, Result, output, points, runs, why,
 };
 use fit::{Fitted, fit};
 
@@ -107,7 +107,12 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
 
 /// The errors that the base states. Those of a processor whose measured times are implausibly far from
 /// the base's are dropped, with a warning.
-fn plausible_stated(profile: &Profile, measured: &Measured, library: Library, common: &Common) -> Vec<Group> {
+fn plausible_stated(
+    profile: &Profile,
+    measured: &DeviceRuns,
+    library: Library,
+    common: &Common,
+) -> Vec<Group> {
     let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
     for processor in ProcessorKind::ALL {
@@ -161,7 +166,7 @@ fn with_stated(mut errors: Vec<Group>, stated: Vec<Group>) -> Vec<Group> {
 }
 
 /// The runs to fit to, reduced to the requested number; warns if there are too few for a fit.
-fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Result<Measured> {
+fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Result<DeviceRuns> {
     let mut measured = runs::measured(profile, runs::path(&options.runs)?, &options.runs, common)?;
     if !measured.runs.answers.is_empty() {
         return Err(Failure::usage(

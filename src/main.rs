@@ -52,7 +52,7 @@ use cli::{
 use failure::{Failure, Result};
 use output::{Column, OutputFile, PicturePath, or_dash};
 use progress::Progress;
-use runs::Measured;
+use runs::DeviceRuns;
 use trust::Trust;
 
 fn main() -> ExitCode {

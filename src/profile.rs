@@ -243,11 +243,8 @@ fn error(options: &ProfileError, common: &Common) -> Result {
             (profile.name.as_str(), means(points.iter().map(|draw| figures(&draw[index]))))
         })
         .collect();
-    let renamed = points
-        .concat()
-        .concat()
-        .into_iter()
-        .map(|point| Point { group: kind(&point.group), ..point });
+    let renamed =
+        points.concat().concat().into_iter().map(|point| Point { group: kind(&point.group), ..point });
     let groups = score(&renamed.collect::<Vec<_>>());
     if let Some(path) = &options.out {
         let is_stated = |group: &&Group| !group.name.is_of_all();

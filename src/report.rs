@@ -17,7 +17,7 @@ use coexec_sim::{KernelTable, Library, Profile};
 
 use crate::calibrate::fit::fit;
 use crate::output::{listed, record, stem};
-use crate::{Chosen, Common, Failure, Measured, OutputFile, Progress, Report, Result, output, runs};
+use crate::{Chosen, Common, DeviceRuns, Failure, OutputFile, Progress, Report, Result, output, runs};
 
 /// Suffix of the file of runs of cut operators, after the profile's name.
 const CUTS: &str = "-cuts.csv";
@@ -35,7 +35,7 @@ const PROCESSORS: [(&str, &str, &str); 4] = [
 /// The content of the page about one phone.
 struct Phone {
     profile: Profile,
-    measured: Measured,
+    measured: DeviceRuns,
     /// Each run, with its prediction by a fit that held out its network.
     points: Vec<Point>,
     /// Errors of the points by group, worst first.
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
 }
 
 /// The requested profiles, or all that have runs, with their runs.
-fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)>> {
+fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, DeviceRuns)>> {
     let asked = options.device.iter().map(|name| Profile::load(name)).collect::<Result<Vec<_>, _>>()?;
     let mut found = Vec::new();
     for path in &options.runs {
@@ -101,7 +101,7 @@ fn measured(options: &Report, common: &Common) -> Result<Vec<(Profile, Measured)
 
 /// The profile that a file of coexec's own runs is named after, and its runs; none if `asked` does not
 /// include it.
-fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, Measured)>> {
+fn own(path: &Path, asked: &[Profile], common: &Common) -> Result<Option<(Profile, DeviceRuns)>> {
     let name = stem(path);
     let profile = match asked.iter().find(|profile| profile.name == name) {
         Some(profile) => profile.clone(),
@@ -123,7 +123,7 @@ pub(crate) fn of_data_set(
     folder: &Path,
     asked: &[Profile],
     common: &Common,
-) -> Result<Vec<(Profile, Measured)>> {
+) -> Result<Vec<(Profile, DeviceRuns)>> {
     let columns = benchmark_gpu::devices(folder)?;
     let profiles = if asked.is_empty() { Profile::bundled()? } else { asked.to_vec() };
     let mut found = Vec::new();
@@ -146,7 +146,7 @@ pub(crate) fn of_data_set(
 /// Cross-validates one phone.
 fn phone(
     mut profile: Profile,
-    measured: Measured,
+    measured: DeviceRuns,
     prior: &Chosen,
     options: &Report,
     common: &Common,
@@ -184,8 +184,7 @@ fn reasons(left_out: &[SkippedRow]) -> Vec<(String, usize)> {
 fn pictures(phone: &Phone) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     for (prefix, file, processor) in PROCESSORS {
-        let of: Vec<Point> =
-            phone.points.iter().filter(|point| is_in(point, prefix)).cloned().collect();
+        let of: Vec<Point> = phone.points.iter().filter(|point| is_in(point, prefix)).cloned().collect();
         if of.is_empty() {
             continue;
         }

@@ -30,7 +30,7 @@ const INTERRUPTED: i32 = 130;
 
 /// A variant that does not run on this machine.
 #[derive(Serialize)]
-struct SkippedRow {
+struct SkippedVariant {
     what: String,
     processor: String,
     reason: String,
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    for SkippedRow { what, processor, reason } in &left_out {
+    for SkippedVariant { what, processor, reason } in &left_out {
         common.note(format_args!("not run: {what} on {processor}: {reason}"));
     }
     let is_measured = rows.iter().any(|row| row.is_plan);
@@ -201,7 +201,7 @@ fn stop_on_interrupt() -> Arc<AtomicBool> {
 struct Outcome {
     rows: Vec<Row>,
     measurements: Vec<Measurement>,
-    left_out: Vec<SkippedRow>,
+    left_out: Vec<SkippedVariant>,
 }
 
 fn outcome(
@@ -234,7 +234,7 @@ fn outcome(
                     return Err(error.into());
                 }
                 Err(error) => {
-                    outcome.left_out.push(SkippedRow {
+                    outcome.left_out.push(SkippedVariant {
                         what: candidate.operator_or(context.network),
                         processor: candidate.ran.to_string(),
                         reason: error.to_string(),

@@ -18,7 +18,7 @@ const MAX_LISTED_ROWS: usize = 5;
 
 /// Measured runs of at least one of a profile's processors.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct DeviceRuns {
     /// The usable runs, and the rows that cannot be used.
     pub(crate) runs: ByProcessor,
     /// All measurements, if they are coexec's own.
@@ -53,7 +53,7 @@ pub(crate) fn library(profile: &Profile, options: &Runs) -> Library {
     options.library.unwrap_or(usual)
 }
 
-impl Measured {
+impl DeviceRuns {
     /// The runs of a device in a named data set.
     fn of(data: &'static str, device: &str, runs: ByProcessor) -> Self {
         let digest = digest::of_runs(&runs);
@@ -168,7 +168,12 @@ pub(crate) fn path(runs: &Runs) -> Result<&Path> {
 
 /// Reads the runs on the processors of `profile`; reports on standard error how many rows cannot be
 /// used, and why.
-pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &Common) -> Result<Measured> {
+pub(crate) fn measured(
+    profile: &Profile,
+    path: &Path,
+    options: &Runs,
+    common: &Common,
+) -> Result<DeviceRuns> {
     const LANGUAGE_MODEL_TIMES: &str = "times of language models";
     let answers = |Table { runs, left_out }: Table<ai_hub_llm::OfLanguageModel>| ByProcessor {
         answers: runs,
@@ -218,7 +223,7 @@ pub(crate) fn measured(profile: &Profile, path: &Path, options: &Runs, common: &
         let rows = if count == 1 { "row" } else { "rows" };
         common.note(format_args!("not used: {count} {rows}: {reason} (first on line {first})"));
     }
-    Ok(Measured::of(data, device, runs))
+    Ok(DeviceRuns::of(data, device, runs))
 }
 
 /// The number of unused rows for each reason.
@@ -242,7 +247,12 @@ fn device_column(runs: &Runs) -> Result<&str> {
 }
 
 /// The runs of `device` in a folder of the mobile-ml-benchmark data set.
-pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: &Common) -> Result<Measured> {
+pub(crate) fn benchmark(
+    profile: &Profile,
+    folder: &Path,
+    device: &str,
+    common: &Common,
+) -> Result<DeviceRuns> {
     let note_runs = |processor: &str, count: usize, left_out: &[SkippedRow]| {
         common.note(format_args!("{}: {count} {processor} runs of {device}", folder.display()));
         list_skipped("not used", left_out, common);
@@ -276,11 +286,11 @@ pub(crate) fn benchmark(profile: &Profile, folder: &Path, device: &str, common: 
     }
     // Both halves of the data set read its GPU table; the GPU's reasons come first.
     runs.left_out.extend(left_out_on_cpu);
-    Ok(Measured::of("mobile-ml-benchmark", device, runs))
+    Ok(DeviceRuns::of("mobile-ml-benchmark", device, runs))
 }
 
 /// The runs in a file of coexec's own.
-pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Measured> {
+pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<DeviceRuns> {
     let table = runs::read(path)?;
     let runs = table.by_processor();
     if !(runs.gpu.is_empty() && runs.gpu_networks.is_empty()) {
@@ -293,13 +303,13 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Mea
         table.fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect();
     let devices = listed(devices);
     let outliers = table.outliers();
-    let measured = Measured {
+    let measured = DeviceRuns {
         runs,
         device: if devices.is_empty() { "an unnamed device".to_owned() } else { devices },
         fingerprints: table.fingerprints,
         digest: digest::of_measurements(&table.measurements),
         measurements: table.measurements,
-        ..Measured::default()
+        ..DeviceRuns::default()
     };
     common.note(format_args!("{}: {}", path.display(), measured.source()));
     if outliers > 0 {

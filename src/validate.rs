@@ -10,7 +10,7 @@ use coexec_fit::validate::{Validation, cut, validate};
 use coexec_sim::Profile;
 
 use crate::output::{listed, percent, record};
-use crate::{Column, Common, Failure, Measured, Result, Validate, or_dash, output, points, runs};
+use crate::{Column, Common, DeviceRuns, Failure, Result, Validate, or_dash, output, points, runs};
 
 pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let profile = Profile::load(&options.profile)?;
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
 /// Warns if the runs were fitted to, or seem to be of another device.
 fn warn_of_mismatch(
     (name, profile): (&str, &Profile),
-    measured: &Measured,
+    measured: &DeviceRuns,
     set_the_profile: bool,
     common: &Common,
 ) {

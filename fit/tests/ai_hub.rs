@@ -57,7 +57,8 @@ fn every_row_of_a_chip_is_used_or_says_why_and_a_network_is_imported_once() {
     assert_eq!(lines.len(), 644);
     let no_graph = table.left_out.iter().filter(|row| row.reason.contains("no graph")).count();
     assert_eq!(no_graph, 385);
-    let resnets = |run: &&Inference| run.network == "resnet50" && run.what.group().to_string().ends_with("float");
+    let resnets =
+        |run: &&Inference| run.network == "resnet50" && run.what.group().to_string().ends_with("float");
     let resnets: Vec<&Inference> = table.runs.iter().filter(resnets).collect();
     let networks: HashSet<_> = resnets.iter().map(|run| Arc::as_ptr(&run.what.network)).collect();
     assert!(resnets.len() > 1 && networks.len() == 1);

@@ -32,7 +32,7 @@ use thiserror::Error;
 pub use crate::opencl::Home;
 pub use crate::statistics::Summary;
 pub use machine::{DeviceChoice, Machine};
-pub use measure::{Measured, Settings};
+pub use measure::{MeasuredVariant, Settings};
 pub use noise::NoiseFloor;
 pub use program::Clock;
 pub use stream::{Streamed, Streaming};
@@ -168,7 +168,7 @@ pub struct Report {
     /// For each group of the request, in its order: each variant's measurement, or why it cannot
     /// run here, up to where the time limit ended a large group; `None` for a group that was not
     /// measured.
-    pub groups: Vec<Option<Vec<Result<Measured>>>>,
+    pub groups: Vec<Option<Vec<Result<MeasuredVariant>>>>,
     /// The stream of batches of the first variant.
     pub streamed: Option<Streamed>,
 }
@@ -222,7 +222,7 @@ pub(crate) fn side_by_side(
     (stages, profile): (&[Stage], &Profile),
     plans: &[Plan],
     (settings, limit): (Settings, Duration),
-) -> Result<Vec<Result<Measured>>> {
+) -> Result<Vec<Result<MeasuredVariant>>> {
     let task = |plan| Task { stages, plan, profile, clock: Clock::Host, seed: settings.seed, limit };
     let tasks: Vec<Task<'_>> = plans.iter().map(task).collect();
     measure::measure::<f32>(machine, &tasks, settings)
@@ -337,7 +337,7 @@ impl Request {
         machine: &mut Machine,
         group: &[Variant],
         settings: Settings,
-    ) -> Result<Vec<Result<Measured>>> {
+    ) -> Result<Vec<Result<MeasuredVariant>>> {
         let mut measured = Vec::with_capacity(group.len());
         for variants in group.chunks(MOST_IN_TURN) {
             let is_over = settings.deadline.is_some_and(|deadline| Instant::now() > deadline);

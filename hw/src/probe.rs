@@ -44,7 +44,7 @@ use crate::opencl::{Description, Device, OpenClError, Runtime};
 use cores::CoreGroup;
 use figures::{Figures, Notes};
 use statistics::{
-    BYTES_PER_MICRO_OF_GBPS, Line, Measured, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
+    BYTES_PER_MICRO_OF_GBPS, Estimate, Line, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
     repeated,
 };
 use streams::{Client, CoRuns, Stream, memory_bytes};

@@ -10,7 +10,7 @@ use coexec_sim::device::gpu::HostPath;
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, Profile};
 
-use crate::{Chosen, Measured, Progress, Result};
+use crate::{Chosen, DeviceRuns, Progress, Result};
 
 /// Folds of the cross-validation.
 const FOLDS: usize = 5;
@@ -38,7 +38,7 @@ pub(crate) struct Fitted {
 /// Fits the processors of `profile` to the runs measured on them; `prior` is that of the parameters.
 pub(crate) fn fit(
     profile: &mut Profile,
-    measured: &Measured,
+    measured: &DeviceRuns,
     (prior, options): (&Chosen, Options<'_>),
     progress: &Progress,
 ) -> Result<Fitted> {

@@ -1,7 +1,7 @@
 //! Turns raw repetitions into rows and a verdict on their soundness.
 
-use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement, Repetition};
-use coexec_hw::execute::{Clock, Measured, NoiseFloor, Summary};
+use coexec_fit::measure::runs::{ExecutedOn, Measurement, Repetition};
+use coexec_hw::execute::{Clock, MeasuredVariant, NoiseFloor, Summary};
 use coexec_sim::DataType;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ impl Row {
     pub(super) fn of(
         number: usize,
         candidate: &Candidate,
-        measured: &Measured,
+        measured: &MeasuredVariant,
         common: &Common<'_>,
     ) -> (Self, Measurement) {
         let summary = Summary::of(&measured.times_us);
@@ -79,9 +79,16 @@ impl Row {
                 outlier: outlier || meaningless.is_some(),
             },
         );
+        let first = candidate.variant.stages.first();
+        let data_type = first.map_or(DataType::default(), |stage| stage.layer.data_type);
+        let blank = Measurement::new(run.clone(), common.network, data_type, candidate.ran.clone());
+        let has_launch = matches!(candidate.ran, ExecutedOn::Gpu | ExecutedOn::Split { .. });
         let measurement = Measurement {
+            operator: candidate.operator.clone(),
+            synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.modelled()),
+            fingerprint: Some(common.fingerprint.to_owned()),
             repetitions: repetitions.collect(),
-            ..measurement(run.clone(), candidate, measured, common)
+            ..blank.launched(measured.launch.filter(|_| has_launch))
         };
         let row = Self {
             run,
@@ -113,26 +120,6 @@ impl Row {
     pub(super) fn processor_and_clock(&self) -> String {
         let is_copied = self.is_by_host && self.processor == ExecutedOn::Gpu.to_string();
         format!("{}{}", self.processor, if is_copied { HOST_TO_HOST } else { "" })
-    }
-}
-
-/// The measurement of a run, without its repetitions.
-fn measurement(run: String, candidate: &Candidate, measured: &Measured, common: &Common<'_>) -> Measurement {
-    let has_launch = matches!(candidate.ran, ExecutedOn::Gpu | ExecutedOn::Split { .. });
-    let launch = measured.launch.filter(|_| has_launch);
-    let first = candidate.variant.stages.first();
-    Measurement {
-        run,
-        network: common.network.to_owned(),
-        operator: candidate.operator.clone(),
-        data_type: first.map_or(DataType::default(), |stage| stage.layer.data_type),
-        processor: candidate.ran.clone(),
-        synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.modelled()),
-        kernel: launch.map(|launch| launch.kernel.to_string()),
-        dispatch: launch.map(|launch| Dispatch { grid: launch.grid, work_group: launch.work_group }),
-        fingerprint: Some(common.fingerprint.to_owned()),
-        repetitions: Vec::new(),
-        line: 0,
     }
 }
 

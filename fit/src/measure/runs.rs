@@ -21,6 +21,7 @@ use csv::StringRecord;
 
 use super::SkippedRow;
 use crate::csv_rows;
+use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::{Axis, DataType, InputError, Layer, Mechanism, Placement, Processor, Stage, Text};
 
 pub use fingerprint::{Fingerprint, fingerprints_of_toml, fingerprints_path, fingerprints_to_toml};
@@ -62,6 +63,36 @@ pub struct Measurement {
     pub repetitions: Vec<Repetition>,
     /// Line of its first row, from 1.
     pub line: u64,
+}
+
+impl Measurement {
+    /// A run without repetitions of which nothing else is known.
+    pub fn new(run: String, network: &str, data_type: DataType, processor: ExecutedOn) -> Self {
+        Self {
+            run,
+            network: network.to_owned(),
+            operator: None,
+            data_type,
+            processor,
+            synchronisation: None,
+            kernel: None,
+            dispatch: None,
+            fingerprint: None,
+            repetitions: Vec::new(),
+            line: 0,
+        }
+    }
+
+    /// The run with the kernel and the dispatch of its launch on the GPU, if it had one.
+    #[must_use]
+    pub fn launched(self, launch: Option<Launch>) -> Self {
+        let dispatch = |Launch { grid, work_group, .. }| Dispatch { grid, work_group };
+        Self {
+            kernel: launch.map(|launch| launch.kernel.to_string()),
+            dispatch: launch.map(dispatch),
+            ..self
+        }
+    }
 }
 
 /// One execution.

@@ -61,7 +61,7 @@ impl Tool {
     }
 
     /// Reads a result of one or several models.
-    fn read(self, path: &Path) -> Result<Vec<Result<Measured, String>>, InputError> {
+    fn read(self, path: &Path) -> Result<Vec<Result<ToolResult, String>>, InputError> {
         let content = Text::read(path)?.content;
         Ok(match self {
             Self::BenchmarkModel => {
@@ -78,7 +78,7 @@ impl Tool {
 
 /// A tool's measurement of one model.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Measured {
+struct ToolResult {
     /// Line of the time in the result; 0 where the result has no lines.
     line: u64,
     /// Name of the model, or its path on the measured device; none where the result's file has the
@@ -212,7 +212,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Adds a measurement to the runs of its processor.
-    fn add(&mut self, result: &Path, measured: &Measured, line: u64) -> Result<(), String> {
+    fn add(&mut self, result: &Path, measured: &ToolResult, line: u64) -> Result<(), String> {
         let model = self.model(result, measured.model.as_deref())?;
         let data_type = measured.data_type.unwrap_or(model.graph.data_type());
         let layer = |stage: &Stage| {

@@ -176,17 +176,10 @@ mod tests {
     fn measurement(features: u32, processor: ExecutedOn, measured_us: f64) -> Measurement {
         let linear = Linear { rows: 50, input_features: 768, output_features: features, bias: true };
         Measurement {
-            run: format!("{features} on {processor}"),
-            network: "set".to_owned(),
             operator: Some(("fc".to_owned(), Layer::new(Operator::Linear(linear), DataType::F32))),
-            data_type: DataType::F32,
-            processor,
             synchronisation: Some(Mechanism::SvmPolling),
-            kernel: None,
-            dispatch: None,
-            fingerprint: None,
             repetitions: vec![Repetition { number: 0, measured_us, outlier: false }],
-            line: 1,
+            ..Measurement::new(format!("{features} on {processor}"), "set", DataType::F32, processor)
         }
     }
 

@@ -137,17 +137,10 @@ mod tests {
             };
             let measured_us = predict(&run, &mut simulator).unwrap();
             Measurement {
-                run: processor.to_string(),
-                network: "set".to_owned(),
                 operator: Some(("fc".to_owned(), layer.clone())),
-                data_type: DataType::F32,
-                processor,
                 synchronisation: Some(SYNCHRONISATION),
-                kernel: None,
-                dispatch: None,
-                fingerprint: None,
                 repetitions: vec![Repetition { number: 0, measured_us, outlier: false }],
-                line: 1,
+                ..Measurement::new(processor.to_string(), "set", DataType::F32, processor)
             }
         });
         let points = points(&profile, &measurements, Library::Coexec);

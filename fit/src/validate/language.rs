@@ -106,7 +106,9 @@ mod tests {
         fn published(&self) -> Vec<Answer> {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/aihub");
             let mut runs = read(&folder, "8elite").unwrap().runs;
-            runs.retain(|run| run.what.format == "w4a16" && run.what.group().to_string().ends_with(self.phase));
+            runs.retain(|run| {
+                run.what.format == "w4a16" && run.what.group().to_string().ends_with(self.phase)
+            });
             runs
         }
 
@@ -126,7 +128,8 @@ mod tests {
     /// The index of the value with the least MAPE on the models that count, fitted as the profile's
     /// value was: to the exports of both Genie runtimes.
     fn best(by_value: &[Vec<Point>], counts: impl Fn(&str) -> bool) -> usize {
-        let is_fitted = |point: &&Point| point.group.to_string().starts_with("npu/genie") && counts(&point.network);
+        let is_fitted =
+            |point: &&Point| point.group.to_string().starts_with("npu/genie") && counts(&point.network);
         let error = |points: &Vec<Point>| {
             let kept: Vec<(f64, f64)> = points
                 .iter()

@@ -110,17 +110,9 @@ mod tests {
 
     fn run(network: &str, session: &str, processor: ExecutedOn, measured_us: f64) -> Measurement {
         Measurement {
-            run: format!("{network} on {processor}"),
-            network: network.to_owned(),
-            operator: None,
-            data_type: DataType::F32,
-            processor,
-            synchronisation: None,
-            kernel: None,
-            dispatch: None,
             fingerprint: Some(session.to_owned()),
             repetitions: vec![Repetition { number: 0, measured_us, outlier: false }],
-            line: 1,
+            ..Measurement::new(format!("{network} on {processor}"), network, DataType::F32, processor)
         }
     }
 

@@ -39,7 +39,7 @@ pub struct Settings {
 
 /// The measurement of a variant.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredVariant {
     /// Every repetition, in order, in microseconds.
     pub times_us: Vec<f64>,
     /// The same on the host's clock, from its call until it learned of the end. It makes variants
@@ -64,7 +64,7 @@ struct Subject<T: Element> {
     program: Program<T>,
     verified: Verified,
     warm_up: Vec<f64>,
-    measured: Measured,
+    measured: MeasuredVariant,
 }
 
 impl<T: Element> Subject<T> {
@@ -73,7 +73,7 @@ impl<T: Element> Subject<T> {
         machine.pin_caller_to(program.team());
         let verified = program.verify(machine)?;
         let (sharing, launch) = (program.sharing, program.launch());
-        let measured = Measured { sharing, launch, ..Measured::default() };
+        let measured = MeasuredVariant { sharing, launch, ..MeasuredVariant::default() };
         Ok(Self { program, verified, warm_up: Vec::new(), measured })
     }
 
@@ -108,7 +108,7 @@ impl<T: Element> Subject<T> {
         Ok(())
     }
 
-    fn finish(mut self, machine: &mut Machine) -> Result<Measured> {
+    fn finish(mut self, machine: &mut Machine) -> Result<MeasuredVariant> {
         let again = self.program.verify(machine)?;
         self.measured.warm_up = self.warm_up.len();
         self.measured.verified_elements = self.verified.elements + again.elements;
@@ -135,7 +135,7 @@ pub(super) fn measure<T: Element>(
     machine: &mut Machine,
     tasks: &[Task<'_>],
     settings: Settings,
-) -> Result<Vec<Result<Measured>>> {
+) -> Result<Vec<Result<MeasuredVariant>>> {
     let mut subjects: Vec<Result<Subject<T>>> = Vec::with_capacity(tasks.len());
     for task in tasks {
         machine.control.check()?;
@@ -180,7 +180,7 @@ fn repeat<T: Element>(
             }
             last_team = team;
             let taken = subject.take_turn(machine, REPETITIONS_PER_TURN.min(repetitions - first))?;
-            let Measured { times_us, wall_us, on_cores_us, .. } = &mut subject.measured;
+            let MeasuredVariant { times_us, wall_us, on_cores_us, .. } = &mut subject.measured;
             times_us.extend(taken.iter().map(|run| run.counted.as_micros()));
             wall_us.extend(taken.iter().map(|run| run.wall.as_micros()));
             let on_cores = taken.iter().flat_map(|run| &run.on_cores);

@@ -18,7 +18,7 @@ use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 use super::figures::figures;
 use super::synchronisation::Mechanisms;
 use super::{
-    BYTES_PER_MICRO_OF_GBPS, Bench, CoRuns, CoreGroup, FINGERPRINT, Figures, Line, Measured, Notes,
+    BYTES_PER_MICRO_OF_GBPS, Bench, CoRuns, CoreGroup, Estimate, FINGERPRINT, Figures, Line, Notes,
     ProbeError, Probed, Result, co_execution, fit, graphics, sequences, transfers,
 };
 use crate::fingerprint;
@@ -134,14 +134,14 @@ fn greatest_rate(measurements: &[Measurement]) -> f64 {
 }
 
 /// For the median layer, the mean absolute deviation of its times from their median, in percent.
-pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Measured> {
+pub(super) fn jitter_percent(measurements: &[Measurement]) -> Result<Estimate> {
     let of = |run: &Measurement| {
         let times = run.times_us();
         let middle = median(&times)?;
         let away: f64 = times.iter().map(|time| (time - middle).abs()).sum();
         Some(100.0 * away / times.len() as f64 / middle)
     };
-    Measured::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>(), "layers")
+    Estimate::of(&measurements.iter().filter_map(of).collect::<Vec<f64>>(), "layers")
 }
 
 /// Fits the kernels and assembles the profile. Also returns the runs that it was fitted to, and

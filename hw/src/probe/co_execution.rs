@@ -12,7 +12,7 @@ use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Stage};
 use coexec_sim::{Axis, CoreSet, Library, Placement, Plan, Profile, Simulator};
 
 use super::{Bench, FINGERPRINT, ProbeError, RUN_LIMIT, Result, layers};
-use crate::execute::{Machine, Measured, Settings, side_by_side};
+use crate::execute::{Machine, MeasuredVariant, Settings, side_by_side};
 use crate::statistics::repetitions;
 
 /// Layers that are cut, quick and full.
@@ -37,7 +37,7 @@ pub(super) struct Planned {
 }
 
 /// Measurements of the plan, of the GPU alone and of the cores alone.
-pub(super) type Ways = [Measured; 3];
+pub(super) type Ways = [MeasuredVariant; 3];
 
 impl Planned {
     /// The plan that places everything by `placement`.
@@ -52,7 +52,8 @@ impl Planned {
             [Placement::GPU, Placement::cpu(self.cores)].map(|placement| self.on_one_processor(placement));
         let plans = [&[self.plan.clone()][..], &alone].concat();
         let measured = side_by_side(machine, (&self.stages, profile), &plans, (settings, RUN_LIMIT));
-        match measured.and_then(|measured| measured.into_iter().collect::<Result<Vec<Measured>, _>>()) {
+        match measured.and_then(|measured| measured.into_iter().collect::<Result<Vec<MeasuredVariant>, _>>())
+        {
             Ok(measured) => Ok(measured.try_into().ok()),
             Err(error) if error.is_of_variant() => Ok(None),
             Err(error) => Err(ProbeError::Layer(format!("{}: {error}", self.name))),
@@ -120,19 +121,14 @@ fn promising(profile: &Profile, options: &SearchOptions, name: &str, layer: &Lay
     Some(Planned { name: name.to_owned(), stages: vec![stage], plan, cores })
 }
 
-fn measurement(stage: &Stage, placement: Placement, measured: &Measured) -> Measurement {
+fn measurement(stage: &Stage, placement: Placement, measured: &MeasuredVariant) -> Measurement {
     let processor = ExecutedOn::of(placement).expect("a layer is whole, or cut between CPU and GPU");
+    let run = format!("{processor} {}, by the host", stage.name);
     Measurement {
-        run: format!("{processor} {}, by the host", stage.name),
-        network: "cut layers".to_owned(),
-        data_type: stage.layer.data_type,
         operator: Some((stage.name.clone(), stage.layer.clone())),
-        processor,
         synchronisation: measured.sharing.map(|(mechanism, _)| mechanism.modelled()),
-        kernel: None,
-        dispatch: None,
         fingerprint: Some(FINGERPRINT.to_owned()),
         repetitions: repetitions(&measured.wall_us),
-        line: 0,
+        ..Measurement::new(run, "cut layers", stage.layer.data_type, processor)
     }
 }

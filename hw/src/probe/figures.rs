@@ -16,7 +16,7 @@ use super::launches::Launches;
 use super::synchronisation::Mechanisms;
 use super::transfers::CopyCosts;
 use super::{
-    Bench, Client, CoRuns, Finding, Line, MAX_NOISE, Measured, ProbeError, Result, Stream, Sweep, Sweeper,
+    Bench, Client, CoRuns, Estimate, Finding, Line, MAX_NOISE, ProbeError, Result, Stream, Sweep, Sweeper,
     graphics, launches, memory_bytes, power, streams, synchronisation, transfers,
 };
 use crate::cpu::ThreadPool;
@@ -38,7 +38,7 @@ pub(super) struct Figures {
     pub(super) launches: Launches,
     pub(super) mechanisms: Mechanisms,
     /// Bandwidth of the CPU's stream and of the GPU's, in GB/s.
-    pub(super) bandwidth: [Measured; 2],
+    pub(super) bandwidth: [Estimate; 2],
     /// Costs of mapping and of unmapping.
     pub(super) transfers: [Line; 2],
     /// For a discrete device.
@@ -57,7 +57,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn find(&mut self, what: impl Into<String>, measured: &Measured, unit: &'static str) {
+    pub(super) fn find(&mut self, what: impl Into<String>, measured: &Estimate, unit: &'static str) {
         self.note(what, measured.value, unit);
         if let Some(finding) = self.findings.last_mut() {
             finding.ci95 = Some(measured.ci95.map(|end| rounded(end, VALUE_DIGITS)));
@@ -123,14 +123,14 @@ pub(super) fn figures(bench: &Bench<'_>, base: &Gpu, notes: &mut Notes) -> Resul
 }
 
 /// Bandwidth of the streams alone, and of both co-running.
-fn memory_traffic(bench: &Bench<'_>, notes: &mut Notes) -> Result<([Measured; 2], Option<CoRuns>)> {
+fn memory_traffic(bench: &Bench<'_>, notes: &mut Notes) -> Result<([Estimate; 2], Option<CoRuns>)> {
     let quick = bench.options.quick;
     let passes = PASSES[usize::from(!quick)];
     let budget = bench.budget(CO_RUN_PART);
     let bytes = memory_bytes(Path::new("/"));
-    let measured = |stream: &mut Stream| -> Result<Measured> {
+    let measured = |stream: &mut Stream| -> Result<Estimate> {
         let times = stream.passes(0, passes)?;
-        Ok(Measured::of(&times, "streams")?.gbps(stream.bytes()))
+        Ok(Estimate::of(&times, "streams")?.gbps(stream.bytes()))
     };
     let cores = bench.cores();
     let most = cores.len().min(MAX_THREADS);

@@ -142,17 +142,9 @@ mod tests {
     fn measured(processor: &ExecutedOn, time_us: impl Fn(&Layer) -> f64) -> Vec<Measurement> {
         let layers = sweep(true, 3, u64::MAX).into_iter();
         let measured = layers.map(|(name, layer)| Measurement {
-            run: name.clone(),
-            network: name.clone(),
-            data_type: layer.data_type,
-            processor: processor.clone(),
-            synchronisation: None,
-            kernel: None,
-            dispatch: None,
-            fingerprint: None,
             repetitions: vec![Repetition { number: 0, measured_us: time_us(&layer), outlier: false }],
-            operator: Some((name, layer)),
-            line: 1,
+            operator: Some((name.clone(), layer.clone())),
+            ..Measurement::new(name.clone(), &name, layer.data_type, processor.clone())
         });
         measured.collect()
     }

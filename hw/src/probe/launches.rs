@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coexec_sim::device::gpu::HostPath;
 use coexec_sim::{Picos, Quantity};
 
-use super::{Measured, Result, relative_deviation, repeated};
+use super::{Estimate, Result, relative_deviation, repeated};
 use crate::opencl::{BoundKernel, Runtime, between};
 
 /// Repetitions of a single launch, quick and full.
@@ -20,11 +20,11 @@ const SPIN_THREADS: usize = 64;
 /// Launch costs, in microseconds.
 pub(super) struct Launches {
     /// From the host's call until the device starts.
-    pub(super) submit: Measured,
+    pub(super) submit: Estimate,
     /// From the end on the device until the polling host learns of it.
-    pub(super) read_back: Measured,
+    pub(super) read_back: Estimate,
     /// Between two kernels of a queue.
-    pub(super) gap: Measured,
+    pub(super) gap: Estimate,
 }
 
 /// Measures single and back-to-back launches.
@@ -41,7 +41,7 @@ pub(super) fn measure(runtime: &Arc<Runtime>, quick: bool) -> Result<Launches> {
         let known = single.wall.saturating_sub(started).saturating_sub(computed);
         Ok([started, known, gap])
     })?;
-    let measured = |times: &[f64]| Measured::of(times, "launches");
+    let measured = |times: &[f64]| Estimate::of(times, "launches");
     Ok(Launches { submit: measured(&submit)?, read_back: measured(&read_back)?, gap: measured(&gap)? })
 }
 

@@ -146,7 +146,7 @@ fn fitted(profile: &Profile, networks: &[(&Timed, Option<f64>)], source: &str) -
     let cold = Profile { cpu: Cpu { cold_caches, ..profile.cpu.clone() }, ..profile.clone() };
     let cold = checked(cold).unwrap_or_else(|_| profile.clone());
     let gaps: Vec<f64> = networks.iter().filter_map(|(_, gap)| *gap).collect();
-    let gap = super::Measured::of(&gaps, "networks").ok().filter(|_| gaps.len() >= MIN_NETWORKS);
+    let gap = super::Estimate::of(&gaps, "networks").ok().filter(|_| gaps.len() >= MIN_NETWORKS);
     let gap = gap.map(|gap| gap.quantity(&format!("{source}: between launches of networks, by their times")));
     let with = gap.and_then(|gap| checked(with_gap(&cold, gap)).ok());
     with.unwrap_or(cold)

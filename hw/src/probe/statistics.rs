@@ -19,7 +19,7 @@ pub(super) const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 
 /// A measured value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Estimate {
     /// The median of the repetitions, or a value computed from several medians.
     pub(super) value: f64,
     /// 95 % confidence interval.
@@ -35,9 +35,9 @@ pub(super) type Times = Vec<(f64, Vec<f64>)>;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
     /// The cost at size zero, in microseconds.
-    pub(super) fixed: Measured,
+    pub(super) fixed: Estimate,
     /// The cost per byte or row, in microseconds.
-    pub(super) slope: Measured,
+    pub(super) slope: Estimate,
 }
 
 /// Converts times to microseconds.
@@ -88,7 +88,7 @@ pub(super) fn relative_deviation(values: &[f64]) -> f64 {
     median(&away).unwrap_or(0.0) / middle
 }
 
-impl Measured {
+impl Estimate {
     /// The median of `values` and its confidence interval. Without values, an error that names
     /// `what`.
     pub(super) fn of(values: &[f64], what: &'static str) -> Result<Self> {
@@ -165,7 +165,7 @@ impl Line {
             let mut ascending = resampled.to_vec();
             ascending.sort_by(f64::total_cmp);
             let ci95 = [0.025, 0.975].map(|part| quantile(&ascending, part));
-            Measured { value, ci95: interval_around(value, ci95), repetitions }
+            Estimate { value, ci95: interval_around(value, ci95), repetitions }
         };
         Ok(Self { fixed: measured(fixed, &resampled[0]), slope: measured(slope, &resampled[1]) })
     }
@@ -210,7 +210,7 @@ mod tests {
     fn an_interval_holds_the_median_and_narrows_with_repetitions() {
         let values = |count: u32| (0..count).map(|n| 10.0 + f64::from(n * 7 % 10)).collect::<Vec<_>>();
         let width = |count| {
-            let measured = Measured::of(&values(count), "a test").unwrap();
+            let measured = Estimate::of(&values(count), "a test").unwrap();
             assert!(measured.ci95[0] <= measured.value && measured.value <= measured.ci95[1]);
             measured.ci95[1] - measured.ci95[0]
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use coexec_sim::Picos;
 use coexec_sim::device::sync::{Notification, SleepThenPoll};
 
-use super::{Measured, ProbeError, Result, TimeBudget, micros};
+use super::{Estimate, ProbeError, Result, TimeBudget, micros};
 use crate::opencl::Runtime;
 use crate::sync;
 use crate::sync::{Mechanism, Notifications, Unsound};
@@ -29,11 +29,11 @@ const SLEEPS: u32 = 200;
 pub(super) struct Timed {
     pub(super) mechanism: Mechanism,
     /// From the device's end until the host learns of it.
-    pub(super) to_host: Measured,
+    pub(super) to_host: Estimate,
     /// From the host's signal until the device continues.
-    pub(super) to_device: Measured,
+    pub(super) to_device: Estimate,
     /// Their mean, in which the offset between the clocks cancels.
-    mean: Measured,
+    mean: Estimate,
     /// Uncertainty of both directions from the clock alignment.
     pub(super) uncertainty_us: f64,
 }
@@ -94,7 +94,7 @@ fn one_way(runtime: &Arc<Runtime>, mechanism: Mechanism, rounds: u32) -> Picos {
 /// latencies are counted.
 fn timed(mechanism: Mechanism, notifications: &Notifications, one_way: Picos) -> Result<Timed> {
     let to_host: Vec<Picos> = notifications.to_host.iter().map(|&time| time.max(one_way)).collect();
-    let of = |times: &[Picos]| Measured::of(&micros(times), "synchronisations of host and device");
+    let of = |times: &[Picos]| Estimate::of(&micros(times), "synchronisations of host and device");
     Ok(Timed {
         mechanism,
         to_host: of(&to_host)?,
@@ -106,7 +106,7 @@ fn timed(mechanism: Mechanism, notifications: &Notifications, one_way: Picos) ->
 
 impl Timed {
     /// The profile's latency, and its source.
-    fn notification(&self) -> (Measured, String) {
+    fn notification(&self) -> (Estimate, String) {
         let [host, device] = [&self.to_host, &self.to_device].map(|time| time.value);
         let both = format!("{host:.2} us to the host, {device:.2} us to the device");
         if self.uncertainty_us <= MAX_CLOCK_UNCERTAINTY * host {
@@ -139,7 +139,7 @@ impl Mechanisms {
     pub(super) fn sleep_then_poll(&self) -> SleepThenPoll {
         let Notification { source, notification_us } = self.table(Mechanism::SleepThenPoll);
         let shortest = sync::sleep_granularity(SLEEPS).as_micros();
-        let granularity = Measured { value: shortest, ci95: [shortest; 2], repetitions: SLEEPS as usize };
+        let granularity = Estimate { value: shortest, ci95: [shortest; 2], repetitions: SLEEPS as usize };
         SleepThenPoll {
             source,
             notification_us,
@@ -154,7 +154,7 @@ mod tests {
 
     fn timed(mechanism: Mechanism, host_us: f64, device_us: f64, uncertainty_us: f64) -> Timed {
         let [to_host, to_device, mean] = [host_us, device_us, f64::midpoint(host_us, device_us)]
-            .map(|time| Measured::of(&[time; 9], "a test").unwrap());
+            .map(|time| Estimate::of(&[time; 9], "a test").unwrap());
         Timed { mechanism, to_host, to_device, mean, uncertainty_us }
     }
 

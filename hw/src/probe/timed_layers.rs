@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use coexec_fit::measure::runs::{Dispatch, ExecutedOn, Measurement};
+use coexec_fit::measure::runs::{ExecutedOn, Measurement};
 use coexec_sim::kernel::cpu::{CoreSet, MAX_THREADS};
 use coexec_sim::kernel::gpu::{Kernel, Launch, WINOGRAD_POINTS, WINOGRAD_TILE};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator, Shape, Stage};
@@ -140,20 +140,14 @@ impl TimedLayer {
     }
 
     fn measurement(self) -> Measurement {
-        let called = if self.ran == ExecutedOn::Gpu { "gpu".to_owned() } else { self.ran.to_string() };
-        let launch = self.program.launch();
+        let run = format!("{} {}", self.ran, self.name);
+        let blank = Measurement::new(run, &self.name, self.layer.data_type, self.ran);
         Measurement {
-            run: format!("{called} {}", self.name),
-            network: self.name.clone(),
-            data_type: self.layer.data_type,
             operator: Some((self.name, self.layer)),
-            processor: self.ran,
-            synchronisation: None,
-            kernel: launch.map(|launch| launch.kernel.to_string()),
-            dispatch: launch.map(|launch| Dispatch { grid: launch.grid, work_group: launch.work_group }),
             fingerprint: Some(FINGERPRINT.to_owned()),
             repetitions: repetitions(&self.times_us),
             line: self.index as u64 + 1,
+            ..blank.launched(self.program.launch())
         }
     }
 }

@@ -14,7 +14,7 @@ use coexec_sim::workload::{Layout, Shape};
 
 use super::timed_layers::RUN_LIMIT;
 use super::{
-    Bench, Line, Measured, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
+    Bench, Estimate, Line, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
     repeated,
 };
 use crate::opencl::prepared::arrangement::Arrangement;
@@ -110,9 +110,9 @@ struct Costs {
 /// The cost of copies in both directions.
 pub(super) struct CopyCosts {
     /// Without copies: the time of a round, and the host's time to enqueue it, in microseconds.
-    no_copies: [Measured; 2],
+    no_copies: [Estimate; 2],
     /// The host's time to enqueue a round with a copy each way, in microseconds.
-    queued: Measured,
+    queued: Estimate,
     to_device: Costs,
     to_host: Costs,
     /// The cost of converting the layout of what was copied.
@@ -145,7 +145,7 @@ pub(super) fn measure_copies(
     let [rows_to_device, rows_to_host] =
         row_times(runtime, if quick { &QUICK_PARTS } else { &FULL_PARTS }, slopes, repetitions, notes)?
             .map(|times| line(&times).ok());
-    let measured = |times: &[f64]| Measured::of(times, "copies");
+    let measured = |times: &[f64]| Estimate::of(times, "copies");
     Ok(CopyCosts {
         no_copies: [measured(&alone)?, measured(&alone_queued)?],
         queued: measured(&queued)?,
@@ -179,7 +179,7 @@ fn row_times(
             let remainder: Vec<f64> = known.iter().map(|time| time - bytes * slopes[index]).collect();
             let direction = ["to the device", "to the host"][index];
             let what = format!("copy of {pixels} rows of {} bytes {direction}", 4 * channels);
-            notes.find(what, &Measured::of(&known, "copies")?, "us");
+            notes.find(what, &Estimate::of(&known, "copies")?, "us");
             // Without a remainder, the time is explained by the bytes alone.
             if remainder.iter().all(|&time| time > 0.0) {
                 times[index].push((f64::from(pixels), remainder));
@@ -197,7 +197,7 @@ impl CopyCosts {
         let queue = difference(queued, alone_queued).scaled(0.5);
         let added = [&to_device.whole, &to_host.whole]
             .map(|line| difference(&difference(&line.fixed, alone), &queue));
-        let latency = Measured::mean([&added[0], &added[1]]);
+        let latency = Estimate::mean([&added[0], &added[1]]);
         let row = |costs: &Costs| {
             let rows = costs.rows.as_ref()?;
             Some(rows.slope.scaled(NANOS_PER_MICRO).quantity(
@@ -221,16 +221,16 @@ impl CopyCosts {
 }
 
 /// The difference of two times, at least zero.
-fn difference(time: &Measured, other: &Measured) -> Measured {
+fn difference(time: &Estimate, other: &Estimate) -> Estimate {
     let ci95 = [time.ci95[0] - other.ci95[1], time.ci95[1] - other.ci95[0]].map(|end| end.max(0.0));
-    Measured { value: (time.value - other.value).max(0.0), ci95, ..*time }
+    Estimate { value: (time.value - other.value).max(0.0), ci95, ..*time }
 }
 
 /// Converts microseconds per byte to GB/s.
-fn rate(slope: &Measured) -> Quantity {
+fn rate(slope: &Estimate) -> Quantity {
     /// Bounds the rate of a link whose bytes cost too little to measure.
     const MIN_SLOPE: f64 = 1e-9;
-    let bounded = Measured {
+    let bounded = Estimate {
         value: slope.value.max(MIN_SLOPE),
         ci95: slope.ci95.map(|end| end.max(MIN_SLOPE)),
         ..*slope
@@ -251,8 +251,8 @@ mod tests {
         Line::of(&times, 1, "a test").unwrap()
     }
 
-    fn exactly(value: f64) -> Measured {
-        Measured::of(&[value; 5], "a test").unwrap()
+    fn exactly(value: f64) -> Estimate {
+        Estimate::of(&[value; 5], "a test").unwrap()
     }
 
     #[test]

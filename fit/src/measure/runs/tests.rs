@@ -120,17 +120,10 @@ fn linear(run: &str, processor: ExecutedOn, times: &[f64]) -> Measurement {
         outlier: false,
     };
     Measurement {
-        run: run.into(),
-        network: "vit-b32".into(),
         operator: Some(("fc1".into(), layer)),
-        data_type: DataType::F32,
-        processor,
-        synchronisation: None,
-        kernel: None,
-        dispatch: None,
-        fingerprint: None,
         repetitions: times.iter().enumerate().map(repetition).collect(),
         line: 2,
+        ..Measurement::new(run.into(), "vit-b32", DataType::F32, processor)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{MICROS_PER_MILLI, Measured, OfNode};
+use super::{MICROS_PER_MILLI, OfNode, ToolResult};
 
 /// Threads of `benchmark_model` where it prints none, or -1: the default of TFLite's
 /// `CpuBackendContext`.
@@ -29,7 +29,7 @@ struct Latency {
 }
 
 /// Reads a result of `litert-benchmark`.
-pub(super) fn of_json(content: &str) -> Result<Measured, String> {
+pub(super) fn of_json(content: &str) -> Result<ToolResult, String> {
     let ResultJson { model, accelerators, fully_accelerated, results_awaited, num_threads, latency } =
         serde_json::from_str(content)
             .map_err(|error| format!("is not a result of litert-benchmark: {error}"))?;
@@ -49,13 +49,13 @@ pub(super) fn of_json(content: &str) -> Result<Measured, String> {
                 .to_owned(),
         );
     }
-    Ok(Measured {
+    Ok(ToolResult {
         model: Some(model),
         on_gpu,
         threads: num_threads,
         micros: latency.median_ms * MICROS_PER_MILLI,
         deviation_us: latency.std_ms.map(|millis| millis * MICROS_PER_MILLI),
-        ..Measured::default()
+        ..ToolResult::default()
     })
 }
 
@@ -70,7 +70,7 @@ const OTHER_DELEGATES: [(&str, &str); 3] =
 
 /// Reads the output of `benchmark_model`: the mean time of the inferences, and of their operators.
 /// `table` is the table of operators, if it was written to a file (`--op_profiling_output_file`).
-pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, String> {
+pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<ToolResult, String> {
     if content.matches("Graph: [").count() > 1 {
         return Err(
             "has the outputs of several runs of benchmark_model: put each into a file of its own".to_owned()
@@ -111,7 +111,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
     };
     // XNNPACK's delegate names kernels, not the model's tensors.
     let are_named = operators.is_empty() || is_set("Use xnnpack") == Some(false);
-    Ok(Measured {
+    Ok(ToolResult {
         line,
         model: Some(model),
         on_gpu: is_set("Use gpu").unwrap_or(false),
@@ -127,7 +127,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<Measured, St
                 .to_owned()
         }),
         operators: if are_named { operators } else { Vec::new() },
-        ..Measured::default()
+        ..ToolResult::default()
     })
 }
 

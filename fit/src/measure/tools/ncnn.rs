@@ -2,13 +2,13 @@
 
 use coexec_sim::DataType;
 
-use super::{MICROS_PER_MILLI, Measured};
+use super::{MICROS_PER_MILLI, ToolResult};
 
 /// The value of `powersave` that uses only the small cores.
 const SMALL_CORES: i64 = 1;
 
 /// Reads one or several concatenated outputs; each network is a result.
-pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
+pub(super) fn of_text(content: &str) -> Vec<Result<ToolResult, String>> {
     let (mut threads, mut powersave, mut gpu_device) = (None, 0, -1);
     let mut found = Vec::new();
     for (number, line) in (1..).zip(content.lines()) {
@@ -25,14 +25,14 @@ pub(super) fn of_text(content: &str) -> Vec<Result<Measured, String>> {
                 found.push(if powersave == SMALL_CORES && !on_gpu {
                     Err("ran on the small cores alone (powersave 1): measure with 0 or 2".to_owned())
                 } else {
-                    Ok(Measured {
+                    Ok(ToolResult {
                         line: number,
                         model: Some(model.to_owned()),
                         data_type: Some(data_type),
                         on_gpu,
                         threads: threads.unwrap_or(1),
                         micros: MICROS_PER_MILLI * mean.parse().unwrap_or(f64::NAN),
-                        ..Measured::default()
+                        ..ToolResult::default()
                     })
                 });
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Measured, OfNode};
+use super::{OfNode, ToolResult};
 use crate::measure::grouped;
 use coexec_sim::statistics::median;
 
@@ -44,7 +44,7 @@ struct Arguments {
 
 /// The median times of the inference and of its nodes, without the first inference, which is the
 /// warm-up.
-pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
+pub(super) fn of_profile(content: &str) -> Result<ToolResult, String> {
     let events: Vec<Event> = serde_json::from_str(content).map_err(|error| {
         format!("is not a profile of ONNX Runtime, or its session did not finish it: {error}")
     })?;
@@ -73,11 +73,11 @@ pub(super) fn of_profile(content: &str) -> Result<Measured, String> {
             micros: steady(&times)?,
         })
     });
-    Ok(Measured {
+    Ok(ToolResult {
         threads: 1 + u32::try_from(helpers.unwrap_or(0)).unwrap_or(0),
         micros,
         operators: operators.collect(),
-        ..Measured::default()
+        ..ToolResult::default()
     })
 }
 
