@@ -69,11 +69,8 @@ impl DeviceRuns {
 
     /// Whether the profile was fitted to these runs, or to a draw of them.
     pub(crate) fn set(&self, profile: &Profile) -> bool {
-        let Some(calibration) = &profile.calibration else { return false };
-        // A profile without a digest states the data set, the device and the number of runs as its
-        // source.
-        let is_named = self.data.is_some() && calibration.source.contains(&self.source());
-        is_named || calibration.runs_digest.as_deref() == Some(self.digest.as_str())
+        let digest = profile.calibration.as_ref().and_then(|calibration| calibration.runs_digest.as_ref());
+        digest == Some(&self.digest)
     }
 
     /// The first device of these runs whose description does not resemble the profile's names.
@@ -348,4 +345,25 @@ fn gpu_of(profile: &Profile) -> Result<&Gpu> {
             "use a profile with a GPU (`coexec devices`)",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use coexec_sim::Calibration;
+
+    use super::*;
+    use crate::report::of_data_set;
+
+    #[test]
+    fn the_phones_of_the_data_set_state_the_digest_of_the_runs_that_they_were_fitted_to() {
+        let quiet = Common { json: false, quiet: true, jobs: None };
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/mobile-ml-benchmark");
+        let phones = of_data_set(Path::new(folder), &[], &quiet).unwrap();
+        assert_eq!(phones.len(), 6);
+        for (phone, runs) in phones {
+            let Calibration { source, runs_digest, .. } = phone.calibration.unwrap();
+            assert_eq!(runs_digest, Some(runs.digest.clone()), "{}", phone.name);
+            assert!(source.contains(&runs.source()), "{source}");
+        }
+    }
 }
