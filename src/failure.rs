@@ -224,6 +224,7 @@ fn of_probe(error: &ProbeError) -> (u8, &'static str) {
         | ProbeError::Pool(_)
         | ProbeError::NoMechanism { .. }
         | ProbeError::Noisy { .. }
+        | ProbeError::Execute(_)
         | ProbeError::Layer(_)
         | ProbeError::Prior(_)
         | ProbeError::Profile(_) => (UNSOUND, "stop other programs on this machine, and try again"),

@@ -36,7 +36,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::cpu::PoolError;
-use crate::execute::{DeviceChoice, Machine, free_cores};
+use crate::execute::{DeviceChoice, ExecuteError, Machine, free_cores};
 use crate::fingerprint::processor_name;
 use crate::opencl::{Description, Device, OpenClError, Runtime};
 
@@ -130,6 +130,9 @@ pub enum ProbeError {
     /// Times of the same work vary too much.
     #[error("the time of a repeated kernel varies by {percent:.0} %, expected at most {most:.0} %")]
     Noisy { percent: f64, most: f64 },
+    /// Operators cannot be run.
+    #[error("a layer cannot be timed: {0}")]
+    Execute(#[from] ExecuteError),
     /// A layer that every device must support failed.
     #[error("a layer cannot be timed: {0}")]
     Layer(String),

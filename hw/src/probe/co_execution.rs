@@ -88,9 +88,7 @@ pub(super) fn measure(
 pub(super) fn cuts(bench: &Bench<'_>, machine: &mut Machine, profile: &Profile) -> Result<Vec<Measurement>> {
     let full = usize::from(!bench.options.quick);
     let options = SearchOptions { strategy: Strategy::ChannelSplit, ..SearchOptions::on(profile) };
-    machine
-        .prepare(&options.core_sets, &profile.cpu)
-        .map_err(|error| ProbeError::Layer(error.to_string()))?;
+    machine.prepare(&options.core_sets, &profile.cpu)?;
     // Another seed: layers that no fit has seen.
     let layers = layers::sweep(bench.options.quick, bench.options.seed.wrapping_add(1), MAX_MACS);
     let cut = |(name, layer): (String, Layer)| Ok(promising(profile, &options, &name, &layer));

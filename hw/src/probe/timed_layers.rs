@@ -208,7 +208,7 @@ impl Sweeper<'_> {
     pub(super) fn cpu(&mut self) -> Result<Sweep> {
         let cpu = &self.profile.cpu;
         let sets = core_sets(cpu);
-        self.machine.prepare(&sets, cpu).map_err(|error| ProbeError::Layer(error.to_string()))?;
+        self.machine.prepare(&sets, cpu)?;
         let placements: Vec<Placement> = sets.into_iter().map(Placement::cpu).collect();
         self.sweep(("CPU", CPU_EFFORT), &placements)
     }
@@ -224,7 +224,7 @@ impl Sweeper<'_> {
         let effort = efforts[usize::from(!self.quick)];
         let mut sweep = Sweep { processor, effort, measurements: Vec::new(), left_out: Vec::new() };
         let Some((&first, others)) = placements.split_first() else { return Ok(sweep) };
-        let most_macs = self.most_macs(first).map_err(|error| ProbeError::Layer(error.to_string()))?;
+        let most_macs = self.most_macs(first)?;
         let mut waiting = VecDeque::new();
         for (index, layer) in layers::sweep(self.quick, self.seed, most_macs).into_iter().enumerate() {
             waiting.push_back((index, layer.clone(), first));
