@@ -28,7 +28,7 @@ use coexec_sim::{Library, Profile};
 use point::Point;
 
 /// Largest relative error of a prediction that counts as close.
-const CLOSE_ERROR: f64 = 0.10;
+pub const CLOSE_ERROR: f64 = 0.10;
 /// The 95th percentile, as a fraction.
 const HIGH_PERCENTILE: f64 = 0.95;
 

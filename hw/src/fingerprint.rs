@@ -7,6 +7,7 @@ use std::path::Path;
 use std::slice;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use coexec_fit::measure::digest;
 use coexec_fit::measure::runs::{Fingerprint, fingerprints_to_toml};
 use tai_time::MonotonicTime;
 
@@ -51,12 +52,7 @@ pub(crate) fn fingerprint(opencl: Option<&Description>, cores: &[usize], pins: b
 fn id(fingerprint: &Fingerprint) -> String {
     let text = fingerprints_to_toml(slice::from_ref(fingerprint)).expect("the conditions are TOML values");
     let date = fingerprint.date.as_deref().unwrap_or("undated");
-    format!("{date}-{:08x}", fnv1a(text.as_bytes()))
-}
-
-/// The 32-bit FNV-1a hash (Fowler, Noll, Vo): the same on every machine.
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    format!("{date}-{}", digest::of_lines([text].into_iter()))
 }
 
 fn affinity(cores: &[usize], pins: bool) -> String {
@@ -161,6 +157,6 @@ mod tests {
         assert_eq!(id(&fingerprint), id(&fingerprint.clone()));
         let hotter = Fingerprint { temperature_c: Some(41.0), ..fingerprint.clone() };
         assert_ne!(id(&fingerprint), id(&hotter));
-        assert_eq!(id(&fingerprint), "2026-05-01-2774c600");
+        assert_eq!(id(&fingerprint), "2026-05-01-f41d045fd23b4d5e");
     }
 }

@@ -6,8 +6,8 @@
 
 mod groups;
 
-use coexec_fit::validate::figures;
 use coexec_fit::validate::point::Point;
+use coexec_fit::validate::{CLOSE_ERROR, figures};
 use coexec_sim::Picos;
 
 use crate::{Axis, BLUE, Figure, GREEN, INK, MUTED, Mark, PURPLE, PlotError, Row, Unit, VERMILION, tint};
@@ -15,8 +15,6 @@ use groups::{add_markers, grouped, rows};
 
 /// Shortest time that is drawn, in microseconds: one picosecond, the step of simulated time.
 const MIN_TIME_US: f64 = 1e-6;
-/// Largest relative error of a prediction that counts as close, as in the error figures.
-const CLOSE_ERROR: f64 = 0.10;
 /// Opacity of the band of close predictions.
 const CLOSE_OPACITY: f64 = 0.13;
 /// Largest error a legend shows, in percent.

@@ -33,7 +33,8 @@ pub fn of_runs(runs: &ByProcessor) -> String {
     of_lines(layers.chain(networks).chain(cores).chain(inferences).chain(answers))
 }
 
-fn of_lines(lines: impl Iterator<Item = String>) -> String {
+/// The digest of lines of text in any order, in hexadecimal digits.
+pub fn of_lines(lines: impl Iterator<Item = String>) -> String {
     let mut lines: Vec<String> = lines.collect();
     lines.sort_unstable();
     let bytes = lines.iter().flat_map(|line| line.bytes().chain([b'\n']));

@@ -83,9 +83,7 @@ fn rows(
             let added_us = mean_of(runs, |run| Some(run.overhead?[which].as_micros()));
             comparison.row(format!("sync/{set}/{mechanism}-us"), added_us);
         }
-        let shares = runs.iter().filter_map(|run| Some(ratio(run.overhead?[1], run.event_wait)));
-        let shares: Vec<f64> = shares.collect();
-        let share = 100.0 * shares.iter().sum::<f64>() / shares.len() as f64;
+        let share = mean_of(runs, |run| Some(100.0 * ratio(run.overhead?[1], run.event_wait)));
         comparison.row(format!("sync/{set}/event-wait-share"), share);
     }
     Ok(())

@@ -6,11 +6,11 @@
 use std::sync::LazyLock;
 
 use super::fit::{Known, Parameter, Prior, Scale};
-use super::rates::made_of;
+use super::rates::{is_little, made_of};
 use crate::calibrate::least_squares::Stop;
 use crate::csv_rows::bundled;
 use coexec_sim::Basis;
-use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Core, Cpu, InstructionSet};
+use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
 
 /// Relative error expected of a prediction: the same layer differs by 5 % between two
@@ -52,9 +52,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     let cluster = &cpu.clusters[index];
     let ghz = cluster.clock_mhz.value / 1e3;
     let lanes = cluster.instruction_set.unwrap_or(InstructionSet::Neon).lanes() as f64;
-    let in_order =
-        matches!(cluster.core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520);
-    let slower = if in_order { IN_ORDER } else { 1.0 };
+    let slower = if is_little(cluster.core) { IN_ORDER } else { 1.0 };
     let logarithm = Scale::Logarithm;
     let rate = |(key, cycles, is_per_lane): &'static (String, f64, bool)| {
         let cycles = if *is_per_lane { cycles / lanes } else { *cycles };

@@ -230,6 +230,10 @@ pub(super) fn clusters(cpus: &[Cpu]) -> impl Iterator<Item = (&Cpu, usize)> {
 /// the fastest cluster of Apple or of unknown cores.
 pub(super) fn is_in_order(cpu: &Cpu, index: usize) -> bool {
     let core = cpu.clusters[index].core;
+    is_little(core) || (matches!(core, Core::Apple | Core::Other) && index > 0)
+}
+
+/// Whether a core is one of Arm's little ones, which execute in order.
+pub(super) fn is_little(core: Core) -> bool {
     matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520)
-        || (matches!(core, Core::Apple | Core::Other) && index > 0)
 }
