@@ -129,8 +129,8 @@ pub(crate) struct Import {
 /// How a model file (ONNX, TFLite) is imported.
 #[derive(Debug, Args)]
 pub(crate) struct ModelOptions {
-    /// Set a dimension that the model file leaves open, such as the batch or the sequence length, or
-    /// the value of a one-element input; repeatable
+    /// Set a dimension that the model file leaves open, such as the batch or the sequence length (0 for
+    /// a past that is empty), or the value of a one-element input; repeatable
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dimensions: Vec<(String, u32)>,
     /// Signature to import from a .tflite file that has several, such as prefill and decode of a
@@ -196,8 +196,7 @@ fn quoted(argument: &str) -> Cow<'_, str> {
 fn dimension(text: &str) -> Result<(String, u32), String> {
     let extent =
         text.rsplit_once('=').and_then(|(name, extent)| Some((name.to_owned(), extent.parse().ok()?)));
-    let extent = extent.filter(|(_, extent)| *extent > 0);
-    extent.ok_or_else(|| "expected NAME=N, N a whole number of at least 1".to_owned())
+    extent.ok_or_else(|| "expected NAME=N, N a whole number".to_owned())
 }
 
 /// `coexec reproduce`.

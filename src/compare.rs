@@ -3,6 +3,7 @@
 mod language;
 mod show;
 
+use coexec_import::ImportOptions;
 use coexec_sim::explore::SearchOptions;
 use coexec_sim::explore::comparison::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
@@ -139,9 +140,11 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
         let wanted = || bundled.iter().filter(is_wanted).map(|device| device.name.clone()).collect();
         ["all", "unified"].contains(&name).then(wanted)
     });
-    let pairs: Vec<(&str, &str)> = scenarios
+    let imports = coexec_import::options_of_each(&scenarios, &options.how.import()?)?;
+    let pairs: Vec<(&str, &ImportOptions, &str)> = scenarios
         .iter()
-        .flat_map(|scenario| devices.iter().map(move |device| (scenario.as_str(), device.as_str())))
+        .zip(&imports)
+        .flat_map(|(name, how)| devices.iter().map(move |device| (name.as_str(), how, device.as_str())))
         .collect();
     common.note(format_args!("planning {} models on {} devices", scenarios.len(), devices.len()));
     // All outcomes are collected first, so that the error reported does not depend on the number of
@@ -166,8 +169,8 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 }
 
 /// The row of a model on a device; one left out where the device has no plan for it.
-fn row((name, device): (&str, &str), options: &Compare, task: &Task) -> Result<Rows> {
-    let scenario = coexec_import::load(name, &options.overrides(device), &options.how.import()?)?;
+fn row((name, how, device): (&str, &ImportOptions, &str), options: &Compare, task: &Task) -> Result<Rows> {
+    let scenario = coexec_import::load(name, &options.overrides(device), how)?;
     let mut rows = Rows::default();
     let planned = match &scenario.workload {
         Workload::Model(_) if streamed(&scenario).is_some() => {

@@ -65,7 +65,7 @@ fn note_differences(model: &Imported, common: &Common) {
         let others = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
         common.note(format_args!("{first}{others} ({kind}): approximated by {instead}, at about its cost"));
     }
-    for Replacement { node, kind, instead } in &model.skipped {
-        common.note(format_args!("{node} ({kind}) has no counterpart: replaced by {instead}"));
+    for Replacement { node, kind, instead } in output::distinct(&model.skipped) {
+        common.note(format_args!("{node} ({kind}) is left out: replaced by {instead}"));
     }
 }

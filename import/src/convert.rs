@@ -20,6 +20,7 @@ mod list;
 mod loops;
 mod moves;
 mod product;
+mod reason;
 mod recurrent;
 pub(super) mod reduce;
 mod rows;
@@ -125,6 +126,8 @@ pub(super) struct Converter<'a> {
     begun: Vec<usize>,
     /// Tensors whose extents were guessed, or follow from guessed ones, with the skipped node that caused it.
     guessed: HashMap<TensorId, Rc<str>>,
+    /// Tensors that have as many elements as a node can have results at most, or follow from such, with that node.
+    bounded: HashMap<TensorId, Rc<str>>,
     /// Why a conditional branch could not be converted.
     refused: Option<ImportError>,
     /// The node being converted.
@@ -187,6 +190,7 @@ impl<'a> Converter<'a> {
             reshaped,
             begun: Vec::new(),
             guessed: HashMap::new(),
+            bounded: HashMap::new(),
             refused: None,
             at: CurrentNode::default(),
         }
@@ -223,6 +227,7 @@ impl<'a> Converter<'a> {
         self.at = CurrentNode { name: node_name(&node.name), kind, data_type: node.data_type, weights };
         let (at, before) = (self.at.clone(), self.out.nodes.len());
         let mut guess = self.guess_among(&node.reads);
+        let bound = node.reads.iter().flatten().find_map(|tensor| self.bounded.get(tensor)).cloned();
         let done = if let Work::Loop(body) = &node.work {
             self.follow_from(guess.clone(), &body.inputs);
             let done = self.unroll(node, body);
@@ -230,17 +235,19 @@ impl<'a> Converter<'a> {
             done
         } else {
             let done = self.single(node).map_err(|problem| self.explained(node, problem));
-            done.map_err(|problem| at.refused(problem.after(guess.as_deref())))
+            done.map_err(|problem| at.refused(problem.after(guess.as_deref(), bound.as_deref())))
         };
-        let is_unknown = matches!(done, Err(ImportError::Node { problem: Problem::Unknown(_), .. }));
-        if !self.skip_unknown || !is_unknown {
+        let written = node.writes.iter().flatten();
+        self.bounded.extend(written.filter_map(|&tensor| Some((tensor, bound.clone()?))));
+        let is_replaced = matches!(&done, Err(ImportError::Node { problem, .. }) if problem.is_replaceable());
+        if !self.skip_unknown || !is_replaced {
             self.follow(node, guess, before);
             return done;
         }
         // Operators emitted before the problem arose would have no reader.
         self.roll_back(before);
         self.at = at;
-        self.skip(node).map_err(|problem| self.at.refused(problem.after(guess.as_deref())))
+        self.skip(node).map_err(|problem| self.at.refused(problem.after(guess.as_deref(), bound.as_deref())))
     }
 
     /// Converts a node other than a loop: by constant folding, to its counterpart, or else to a generic operator.

@@ -20,8 +20,8 @@ pub enum ImportError {
     #[error("the model leaves open {}", places(.0))]
     OpenDimensions(OpenDimensions),
     /// Too little of the model has a counterpart.
-    #[error("too little of the model has a counterpart: {coverage}; without one: {kinds}")]
-    Covered { coverage: String, kinds: String },
+    #[error("too little of the model is covered: {coverage}; left out: {kinds}")]
+    Covered { coverage: String, kinds: String, percent: u32 },
     /// A dimension was set that the model does not have.
     #[error("the model has no dimension named {name:?}")]
     NoSuchDimension { name: String, known: Vec<String> },
@@ -43,20 +43,41 @@ pub enum Problem {
     /// No operator of a scenario corresponds to it, or information is missing for one.
     #[error("has no counterpart: {0}")]
     Unknown(String),
+    /// It is left out, but nothing can take its place.
+    #[error(
+        "has no counterpart, and nothing can stand for it, since the extents of its result are not known"
+    )]
+    Irreplaceable,
     /// The node is invalid.
     #[error("is invalid: {0}")]
     Unsound(String),
+    /// It depends on the values of a tensor in a file beside the model's, which could not be read.
+    #[error("needs the values of {tensor}, which are in {file}, and that file is missing or incomplete")]
+    Unread { tensor: String, file: String },
     /// Its operands do not fit, and their extents were guessed.
-    #[error("does not fit extents that were guessed for {from}, which has no counterpart: {reason}")]
+    #[error("does not fit extents that were guessed for {from}, which is left out: {reason}")]
     Guessed { from: String, reason: String },
+    /// Its operands do not fit, and their extents follow from the most results that a node can have.
+    #[error("does not fit the largest number of results of {from}, which the network computes: {reason}")]
+    Bounded { from: String, reason: String },
 }
 
 impl Problem {
-    /// The problem, attributed to a skipped node if the operands' extents follow from one.
-    pub(super) fn after(self, skipped: Option<&str>) -> Self {
-        match (self, skipped) {
-            (Self::Unsound(reason), Some(from)) => Self::Guessed { from: from.to_owned(), reason },
-            (problem, _) => problem,
+    /// The problem, attributed to a skipped node, or else to one with an assumed number of results, if the operands'
+    /// extents follow from one.
+    pub(super) fn after(self, skipped: Option<&str>, bounded: Option<&str>) -> Self {
+        match (self, skipped.map(str::to_owned), bounded.map(str::to_owned)) {
+            (Self::Unsound(reason), Some(from), _) => Self::Guessed { from, reason },
+            (Self::Unsound(reason), None, Some(from)) => Self::Bounded { from, reason },
+            (problem, _, _) => problem,
+        }
+    }
+
+    /// Whether another operator may stand for the node, where the user accepts that.
+    pub(super) fn is_replaceable(&self) -> bool {
+        match self {
+            Self::Unknown(_) | Self::Guessed { .. } | Self::Bounded { .. } => true,
+            Self::Irreplaceable | Self::Unsound(_) | Self::Unread { .. } => false,
         }
     }
 }
@@ -72,13 +93,19 @@ impl ImportError {
             Self::NotAModel { .. } => "give an .onnx file of ONNX, or a .tflite file of TensorFlow Lite; \
                                        is this the right file, and is it complete?"
                 .to_owned(),
-            Self::Node { problem: Problem::Unknown(_), .. } => {
+            Self::Node { problem: Problem::Unknown(_) | Problem::Bounded { .. }, .. } => {
                 "import with --skip-unknown, which replaces it by the closest operator \
                                      and reports that, or export the model without it"
                     .to_owned()
             }
+            Self::Node { problem: Problem::Irreplaceable, .. } => {
+                "export the model without it, or with static shapes for its results".to_owned()
+            }
             Self::Node { problem: Problem::Unsound(_), .. } | Self::Graph(_) => {
                 "check that the runtime accepts the model, with the dimensions that --dim sets".to_owned()
+            }
+            Self::Node { problem: Problem::Unread { file, .. }, .. } => {
+                format!("put {file} into the model's folder; the model was exported in several files")
             }
             Self::Node { problem: Problem::Guessed { from, .. }, .. } => {
                 format!("export the model without {from}, or with static shapes for its results")
@@ -86,21 +113,23 @@ impl ImportError {
             Self::OpenDimensions(open) => {
                 let set: Vec<String> = open.keys().map(|name| format!("--dim {name}=N")).collect();
                 let batch = open.iter().find(|(_, place)| place.starts_with("axis 0 "));
-                let batch = batch.map(|(name, _)| format!("; if {name} is the batch, 1 is one input at a time"));
+                let batch =
+                    batch.map(|(name, _)| format!("; if {name} is the batch, 1 is one input at a time"));
                 format!("set their sizes: {}{}", set.join(" "), batch.unwrap_or_default())
             }
-            Self::Covered { .. } => {
+            Self::Covered { percent, .. } => format!(
                 "the skipped nodes may dominate the time; export the model without them or with static shapes, or \
-                 accept less coverage with a lower --least-covered"
-                    .to_owned()
-            }
+                 accept that with --least-covered {percent}"
+            ),
             Self::NoSuchDimension { known, .. } if known.is_empty() => {
                 "the model's inputs have fixed extents; leave --dim out".to_owned()
             }
             Self::NoSuchDimension { known, .. } => format!("its open dimensions are {}", known.join(", ")),
             Self::SeveralSignatures { known } => {
                 let first = known.first().map_or("NAME", String::as_str);
-                format!("choose one with --signature, such as --signature {first}; each needs a plan of its own")
+                format!(
+                    "choose one with --signature, such as --signature {first}; each needs a plan of its own"
+                )
             }
             Self::NoSuchSignature { known, .. } if known.is_empty() => {
                 "its graph has no signature; leave --signature out".to_owned()

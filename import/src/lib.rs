@@ -21,6 +21,7 @@
 #![allow(clippy::cast_possible_wrap, reason = "ranks, counts and indices are far below 2^63")]
 
 mod convert;
+mod dimensions;
 mod error;
 mod fold;
 mod majority;
@@ -40,7 +41,7 @@ use std::io::Cursor;
 
 pub use convert::node_name;
 pub use error::{ImportError, Problem};
-pub use scenario::{ImportedScenario, load};
+pub use scenario::{ImportedScenario, load, options_of_each};
 
 use coexec_sim::Graph;
 use coexec_sim::workload::{InputTable, constants};
@@ -218,18 +219,8 @@ fn imported(
     (mut model, dimensions): (model::Model, OpenDimensions),
     options: &ImportOptions,
 ) -> Result<Imported> {
-    for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
-        if !model.set_scalar_input(name, number) {
-            let known = dimensions.into_keys().collect();
-            return Err(ImportError::NoSuchDimension { name: name.clone(), known });
-        }
-    }
-    let mut open = dimensions;
-    open.retain(|name, _| !options.dimensions.contains_key(name));
-    if !open.is_empty() {
-        return Err(ImportError::OpenDimensions(open));
-    }
-    let nodes = model.nodes.len();
+    dimensions::set(&mut model, dimensions, options)?;
+    let nodes = model.nodes.iter().map(|node| node.with_inner().len()).sum();
     patterns::rewrite(&mut model);
     let mut converted = convert::convert(&model, options)?;
     prune::prune(&mut converted);
@@ -237,7 +228,8 @@ fn imported(
     if coverage.percent() < f64::from(options.least_covered_percent) {
         let kinds: BTreeSet<&str> = converted.skipped.iter().map(|skipped| skipped.kind.as_str()).collect();
         let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(ImportError::Covered { coverage: coverage.to_string(), kinds });
+        let percent = coverage.percent() as u32;
+        return Err(ImportError::Covered { coverage: coverage.to_string(), kinds, percent });
     }
     let Converted { inputs, nodes, skipped, approximated, .. } = converted;
     let shapes = inputs.iter().map(|input| input.extent).collect();

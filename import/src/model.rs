@@ -44,22 +44,10 @@ pub(super) struct Model {
     pub(super) inputs: Vec<TensorId>,
     /// Outputs of the model.
     pub(super) outputs: Vec<TensorId>,
+    /// Dimensions that need not be set, with their extents.
+    pub(super) unset: Vec<String>,
     /// Nodes in topological order.
     pub(super) nodes: Vec<SourceNode>,
-}
-
-impl Model {
-    /// Turns the scalar input called `name` into a constant; false where there is no such input.
-    pub(super) fn set_scalar_input(&mut self, name: &str, number: u32) -> bool {
-        let of_one = |extents: &Vec<u32>| elements(extents) == 1;
-        let is_it = |of: &SourceTensor| of.name == name && of.extents.as_ref().is_some_and(of_one);
-        let found = self.inputs.iter().position(|&input| is_it(&self.tensors[input]));
-        let Some(place) = found else { return false };
-        let tensor = &mut self.tensors[self.inputs.remove(place)];
-        let extents = tensor.extents.clone().unwrap_or_default();
-        tensor.constant = Some(Constant { extents, numbers: Some(vec![f64::from(number)]) });
-        true
-    }
 }
 
 /// Marks an extent that the file does not state.
@@ -74,6 +62,8 @@ pub(super) struct SourceTensor {
     pub(super) extents: Option<Vec<u32>>,
     /// Its value, if it is a constant.
     pub(super) constant: Option<Constant>,
+    /// The file beside the model's own that holds its values, if these could not be read from there.
+    pub(super) unread_file: Option<String>,
 }
 
 impl SourceTensor {

@@ -114,7 +114,8 @@ impl<'a> Reader<'a> {
         }
         let data_type = self.formats.of_most;
         let tensors = std::mem::take(&mut self.tensors);
-        Model { order: ImageOrder::ChannelsFirst, data_type, tensors, inputs, outputs, nodes }
+        let order = ImageOrder::ChannelsFirst;
+        Model { order, data_type, tensors, inputs, outputs, unset: Vec::new(), nodes }
     }
 
     /// The tensor called `name`, added if missing.
@@ -208,6 +209,7 @@ impl<'a> Reader<'a> {
         for tensor in &graph.initializer {
             let id = self.tensor(&tensor.name);
             self.tensors[id].constant = Some(constant(tensor));
+            self.tensors[id].unread_file = external::unread_file(tensor);
         }
         let inputs = graph.input.iter().map(|info| Some(self.tensor(&info.name))).collect();
         for info in graph.value_info.iter().chain(&graph.output) {

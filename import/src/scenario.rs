@@ -1,8 +1,12 @@
 //! Imported models as scenario files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{ImportOptions, Imported, ModelFormat, Replacement, import, imported, onnx};
+use super::model::Model;
+use super::{
+    ImportError, ImportOptions, Imported, ModelFormat, OpenDimensions, Replacement, imported, onnx, tflite,
+};
 use coexec_sim::Measure;
 use coexec_sim::input::{InputError, Text, open, read_bytes};
 use coexec_sim::scenario::{Overrides, Scenario, ScenarioFile};
@@ -33,6 +37,35 @@ pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Sc
     imported.file.resolve(name, &text, overrides)
 }
 
+/// How to import each of several scenarios: a dimension that some of the models have is set in these alone, and where
+/// there are models, the options do not apply to other scenarios.
+///
+/// # Errors
+/// A model file cannot be read, or is not a valid model.
+pub fn options_of_each(names: &[String], how: &ImportOptions) -> Result<Vec<ImportOptions>, InputError> {
+    let own = |name: &String| -> Result<Option<BTreeSet<String>>, InputError> {
+        let is_model = ModelFormat::of_name(name).is_some();
+        let read = (is_model && names.len() > 1).then(|| read(Path::new(name), how)).transpose()?;
+        let has = |(mut model, dimensions): (Model, OpenDimensions)| {
+            let is_own = |name: &&String| dimensions.contains_key(*name) || model.set_scalar_input(name, 0);
+            how.dimensions.keys().filter(is_own).cloned().collect()
+        };
+        Ok(read.map(|(_, model)| has(model)))
+    };
+    let each = names.iter().map(own).collect::<Result<Vec<_>, _>>()?;
+    let known: BTreeSet<&String> = each.iter().flatten().flatten().collect();
+    let options = |own: &Option<BTreeSet<String>>| {
+        let mut options = how.clone();
+        match own {
+            Some(own) => options.dimensions.retain(|name, _| own.contains(name) || !known.contains(name)),
+            None if each.iter().any(Option::is_some) => options = ImportOptions::default(),
+            None => {}
+        }
+        options
+    };
+    Ok(each.iter().map(options).collect())
+}
+
 /// An imported model and its scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedScenario {
@@ -48,27 +81,9 @@ impl ImportedScenario {
     /// # Errors
     /// The file cannot be read or has another extension; otherwise as [`import`].
     pub fn load(path: &Path, options: &ImportOptions) -> Result<Self, InputError> {
-        let file = path.display().to_string();
-        let Some(format) = ModelFormat::of_name(&file) else {
-            return Err(InputError::Model {
-                file,
-                message: "the name does not end in a model format".to_owned(),
-                help: "give a file whose name ends in .onnx or .tflite".to_owned(),
-            });
-        };
+        let (file, model) = read(path, options)?;
         let name = path.file_stem().map_or_else(|| file.clone(), |stem| stem.to_string_lossy().into_owned());
-        let imported = match format {
-            ModelFormat::Onnx => {
-                let file = open(path, MAX_MODEL_BYTES)?;
-                onnx::read(file, path.parent(), options).and_then(|read| imported(&name, read, options))
-            }
-            ModelFormat::TfLite => import(format, &name, read_bytes(path, MAX_MODEL_BYTES)?, options),
-        };
-        let model = imported.map_err(|error| InputError::Model {
-            file: file.clone(),
-            message: error.to_string(),
-            help: error.help(),
-        })?;
+        let model = imported(&name, model, options).map_err(|error| refused(&file, &error))?;
         let source = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
         let file = scenario(&model, name, source);
         Ok(Self { file, model })
@@ -91,6 +106,28 @@ impl ImportedScenario {
         }
         Ok(text + &self.file.to_toml()?)
     }
+}
+
+/// Reads a model file; returns its name as given, and the model with its symbolic dimensions.
+fn read(path: &Path, options: &ImportOptions) -> Result<(String, (Model, OpenDimensions)), InputError> {
+    let file = path.display().to_string();
+    let Some(format) = ModelFormat::of_name(&file) else {
+        return Err(InputError::Model {
+            file,
+            message: "the name does not end in a model format".to_owned(),
+            help: "give a file whose name ends in .onnx or .tflite".to_owned(),
+        });
+    };
+    let model = match format {
+        ModelFormat::Onnx => onnx::read(open(path, MAX_MODEL_BYTES)?, path.parent(), options),
+        ModelFormat::TfLite => tflite::read(&read_bytes(path, MAX_MODEL_BYTES)?, options),
+    };
+    let model = model.map_err(|error| refused(&file, &error))?;
+    Ok((file, model))
+}
+
+fn refused(file: &str, error: &ImportError) -> InputError {
+    InputError::Model { file: file.to_owned(), message: error.to_string(), help: error.help() }
 }
 
 /// The scenario file of a model.

@@ -3,6 +3,7 @@
 
 mod broadcasts;
 mod calls;
+mod dimensions;
 mod files;
 mod functions;
 mod generic;

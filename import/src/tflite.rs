@@ -69,8 +69,9 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
     let formats = Formats { tensors: &tensors, types: &types };
     let data_type = formats.of_file(&inputs, &nodes);
     format::set_formats(&formats, data_type, &mut nodes);
-    let open =
-        graphs.get(index).map(|graph| opened(graph, &mut tensors, &options.dimensions)).unwrap_or_default();
+    let mut unset = Vec::new();
+    let open = graphs.get(index).map(|graph| opened(graph, &mut tensors, &options.dimensions, &mut unset));
+    let open = open.unwrap_or_default();
     for (tensor, axis) in placeholders {
         let extents = tensors[tensor].extents.as_mut().filter(|_| !inputs.contains(&tensor));
         if let Some(extent) = extents.and_then(|extents| extents.get_mut(axis)) {
@@ -78,7 +79,7 @@ pub(super) fn read(bytes: &[u8], options: &ImportOptions) -> Result<(Model, Open
             *extent = if axis == 0 && open.is_empty() { *extent } else { OPEN_EXTENT };
         }
     }
-    Ok((Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, nodes }, open))
+    Ok((Model { order: ImageOrder::ChannelsLast, data_type, tensors, inputs, outputs, unset, nodes }, open))
 }
 
 /// Index of the subgraph of a signature. Without `wanted`: the subgraph that all signatures share, or the first one in
@@ -100,12 +101,13 @@ fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize> {
         .ok_or_else(|| ImportError::NoSuchSignature { name: wanted.to_owned(), known: known() })
 }
 
-/// Sets the dynamic dimensions of a graph's inputs, and returns those that were set or must be. `graph` must be
-/// the one read first, so that its tensors come first.
+/// Sets the dynamic dimensions of a graph's inputs, and returns those that were set or must be; the names and
+/// extents of others are added to `unset`. `graph` must be the one read first, so that its tensors come first.
 fn opened(
     graph: &Table<'_>,
     tensors: &mut [SourceTensor],
     dimensions: &BTreeMap<String, u32>,
+    unset: &mut Vec<String>,
 ) -> OpenDimensions {
     let tables: Vec<Table<'_>> = graph.tables(0).collect();
     let mut open = OpenDimensions::new();
@@ -119,6 +121,9 @@ fn opened(
             // Dynamic axes are written as 1, as is a batch of one.
             if stated.is_some() || (axis > 0 && *extent == 1) {
                 open.insert(asked, place);
+            } else {
+                let hint = if axis == 0 { "; --batch N of explore sets a batch, too" } else { "" };
+                unset.push(format!("{asked} ({extent} unless set{hint})"));
             }
             *extent = stated.unwrap_or(*extent);
         }
@@ -292,7 +297,7 @@ impl Reader<'_> {
             let element = written.and_then(|&id| self.types.get(id).copied());
             self.types.resize(self.tensors.len(), element::INT32);
             self.types.push(element.unwrap_or(element::INT32));
-            self.tensors.push(SourceTensor { name: node.name.clone(), extents, constant: None });
+            self.tensors.push(SourceTensor { name: node.name.clone(), extents, ..SourceTensor::default() });
             let writes = std::mem::replace(&mut node.writes, between.clone());
             let name = format!("{}.activation", node.name);
             SourceNode { name, work, reads: between, writes, kind: node.kind.clone(), ..node }
@@ -332,7 +337,8 @@ fn tensor(table: &Table<'_>, buffers: &[Table<'_>]) -> SourceTensor {
         let element = table.byte(1).unwrap_or(element::FLOAT32);
         Constant::read(extents.clone(), || numbers_in(data?, element))
     });
-    SourceTensor { name: table.text(3).unwrap_or_default(), extents: Some(extents), constant }
+    let name = table.text(3).unwrap_or_default();
+    SourceTensor { name, extents: Some(extents), constant, ..SourceTensor::default() }
 }
 
 fn numbers_in(data: &[u8], element_type: u8) -> Option<Vec<f64>> {

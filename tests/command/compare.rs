@@ -77,6 +77,31 @@ fn a_gain_below_the_limit_is_status_2() {
 }
 
 #[test]
+fn a_dimension_is_set_in_the_model_files_that_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, file) in [
+        ("open.tflite", &include_bytes!("../../import/tests/inputs/open.tflite")[..]),
+        ("tiny.tflite", include_bytes!("../../import/tests/inputs/tiny.tflite")),
+    ] {
+        std::fs::write(folder.path().join(name), file).unwrap();
+    }
+    let compare = |dimension: &str| {
+        let given =
+            "compare open.tflite,tiny.tflite,codl-yolov2 --devices pixel4 --strategies cpu-only --json --dim";
+        let baseline = "--baseline cpu-only --effort quick";
+        coexec_in(folder.path(), words(&format!("{given} {dimension} {baseline}")))
+    };
+    let outcome = compare("signal.2=64");
+    assert_eq!(
+        (outcome.status, outcome.json()["rows"].as_array().map(Vec::len)),
+        (0, Some(3)),
+        "{}",
+        outcome.stderr
+    );
+    compare("signal.3=64").assert_refused(&["no dimension named \"signal.3\""]);
+}
+
+#[test]
 fn incomparable_arguments_are_refused() {
     coexec(words("compare codl-conv --devices pixel4"))
         .assert_refused(&["is not a model", "applications by itself"]);

@@ -48,7 +48,7 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
     outcome.assert_refused(&["model.onnx", "only (Scan) has no counterpart", "--skip-unknown"]);
     assert!(!folder.path().join("model.toml").exists());
     let outcome = coexec_in(folder.path(), words("import model.onnx --out model.toml --skip-unknown"));
-    outcome.assert_refused(&["0 of 1 nodes", "without one: Scan", "--least-covered"]);
+    outcome.assert_refused(&["0 of 1 nodes", "left out: Scan", "--least-covered"]);
     let all = "--skip-unknown --least-covered 0";
     let outcome = coexec_in(folder.path(), words(&format!("explore model.onnx {all}")));
     assert!(
@@ -60,7 +60,7 @@ fn an_operator_without_counterpart_is_an_error_unless_it_is_skipped() {
     let line = format!("import model.onnx --out model.toml {all} --json");
     let outcome = coexec_in(folder.path(), words(&line));
     assert_eq!(outcome.status, 0, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("only (Scan) has no counterpart"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("only (Scan) is left out"), "{}", outcome.stderr);
     assert_eq!(outcome.json()["skipped"][0]["kind"], "Scan");
     let text = fs::read_to_string(folder.path().join("model.toml")).unwrap();
     assert!(text.starts_with("# only (Scan)"), "{text}");
@@ -77,7 +77,7 @@ fn invalid_models_and_unknown_dimensions_are_refused() {
     fs::write(folder.path().join("model.onnx"), onnx("Relu")).unwrap();
     let line = "import model.onnx --out a.toml --dim batch=4";
     coexec_in(folder.path(), words(line)).assert_refused(&["no dimension named \"batch\""]);
-    let outcome = coexec_in(folder.path(), words("import model.onnx --out a.toml --dim batch=0"));
+    let outcome = coexec_in(folder.path(), words("import model.onnx --out a.toml --dim batch=-1"));
     assert!(outcome.status == 1 && outcome.stderr.contains("NAME=N"), "{}", outcome.stderr);
     let twice = format!("{line} --dim batch=2");
     coexec_in(folder.path(), words(&twice)).assert_refused(&["batch=4 and batch=2"]);

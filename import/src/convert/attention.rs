@@ -91,25 +91,30 @@ impl Converter<'_> {
                 self.split_heads(&all, attention)
             }
             (Packing::ApartOrTogether, [_, _, _]) if is_alone => self.split_heads(&query, attention),
-            // Batch, tokens, heads, three, features.
-            (Packing::ApartOrTogether, &[batch, tokens, heads, three, depth]) if is_alone => {
-                if three != 3 {
-                    return unsound("a query, a key and a value that are not three");
-                }
-                let features = as_extent(u64::from(heads) * u64::from(depth));
-                let mut part = |place: u32| {
-                    let part = self.part(&query, 3, place, 1)?;
-                    Ok(part.reshaped(vec![batch, tokens, features]))
-                };
+            (Packing::ApartOrTogether, _) if is_alone => {
+                let mut part = |place| self.packed_part(&query, place, 3);
                 Ok([part(0)?, part(1)?, part(2)?])
             }
-            (Packing::ApartOrTogether, _) if is_alone => {
-                unknown("a query, a key and a value packed in another way")
+            (Packing::ApartOrTogether, _) if node.operand(2).is_none() => {
+                let both = self.view(node, 1)?;
+                Ok([query, self.packed_part(&both, 0, 2)?, self.packed_part(&both, 1, 2)?])
             }
             (Packing::Apart | Packing::ApartOrTogether, _) => {
                 Ok([query, self.view(node, 1)?, self.view(node, 2)?])
             }
         }
+    }
+
+    /// One of `count` tensors that are packed as batch, tokens, heads, tensors, features.
+    fn packed_part(&mut self, packed: &View, place: u32, count: u32) -> Conversion<View> {
+        let &[batch, tokens, heads, tensors, depth] = &packed.extents[..] else {
+            return unknown("a query, a key and a value packed in another way");
+        };
+        if tensors != count {
+            return unsound(format!("{tensors} packed tensors, expected {count}"));
+        }
+        let features = as_extent(u64::from(heads) * u64::from(depth));
+        Ok(self.part(packed, 3, place, 1)?.reshaped(vec![batch, tokens, features]))
     }
 
     /// Splits the features of one tensor into queries, keys and values.

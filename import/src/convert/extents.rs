@@ -17,6 +17,7 @@ impl Converter<'_> {
         let is_bound = matches!(&node.work, Work::Generic { extents, .. } if extents.is_bound());
         if is_bound && stated.is_none() {
             self.approximate("the maximum number of results");
+            self.bounded.extend(tensor.map(|tensor| (tensor, self.at.name.as_str().into())));
         }
         if let (Work::Generic { extents: Extents::Rows { has_kinds: true, .. }, .. }, 0) = (&node.work, index)
         {
@@ -27,6 +28,9 @@ impl Converter<'_> {
             (Some(stated), _) if index > 0 || is_bound => Ok(Constant::of_extents(stated)),
             (_, Ok(Some(known))) => Ok(known),
             (Some(stated), _) => Ok(Constant::of_extents(stated)),
+            (None, Ok(None)) if matches!(node.work, Work::Generic { extents: Extents::Said, .. }) => unknown(
+                "the file does not state the extents of its result; ONNX's shape inference may add them",
+            ),
             (None, Ok(None)) => {
                 unknown("its extents are computed by the network, and the file does not state them")
             }

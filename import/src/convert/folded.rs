@@ -3,7 +3,7 @@
 //! Responsible for: which nodes are folded: those with only constant operands, those that read extents, and those with
 //! empty results. Not for: the folded values (`fold.rs`).
 
-use super::{Conversion, Converter, MISSING, Problem, Value, unsound};
+use super::{Conversion, Converter, MISSING, Problem, Value, unknown, unsound};
 use crate::model::{Constant, Extents, SourceNode, TensorId, Work, elements};
 
 impl Converter<'_> {
@@ -40,6 +40,7 @@ impl Converter<'_> {
             match &self.values[read] {
                 Some(Value::Constant(_)) => {}
                 Some(Value::View(_)) => return Ok(self.is_determined(node) || self.has_empty_result(node)),
+                None if self.lists.contains_key(&read) => return unknown("it reads a sequence of tensors"),
                 None => return unsound(MISSING),
             }
         }

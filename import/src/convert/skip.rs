@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Conversion, Converter, Value, unsound};
+use super::{Conversion, Converter, Problem, Value};
 use crate::model::{Operands, SourceNode, TensorId, as_extent, elements};
 use crate::view::{View, wide_axes};
 use coexec_sim::workload::{Function, Shape, Slice};
@@ -22,7 +22,7 @@ impl Converter<'_> {
             };
             let stated = self.model.tensors[tensor].static_extents();
             let extents = stated.or_else(|| operand.as_ref().map(|view| view.extents.clone()));
-            let Some(extents) = extents else { return unsound("a result of unknown extents") };
+            let Some(extents) = extents else { return Err(Problem::Irreplaceable) };
             if self.model.tensors[tensor].static_extents().is_none() {
                 self.out.is_guessed = true;
                 self.guessed.insert(tensor, self.at.name.as_str().into());
@@ -38,6 +38,8 @@ impl Converter<'_> {
                 self.out.skipped_weights.insert(tensor, constant.elements());
             }
         }
+        let inner = node.with_inner().into_iter().skip(1).map(|inner| inner.name.clone());
+        self.out.following.extend(inner);
         self.uncover(before);
         Ok(())
     }

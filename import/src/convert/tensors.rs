@@ -1,6 +1,6 @@
 //! Access to the tensors of the model, and emission of operators.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use super::{Conversion, Converter, MAX_OPERATORS, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
 use crate::Replacement;
@@ -14,9 +14,6 @@ use coexec_sim::workload::{
 /// Number of operators per node of the file that a model may have in addition to [`MAX_OPERATORS`]. Attention becomes
 /// some ten, most other nodes one.
 const OPERATORS_PER_NODE: usize = 16;
-
-/// Maximum number of sources searched for the inputs that determine a value.
-const MAX_DETERMINING: usize = 256;
 
 /// The node being converted.
 #[derive(Clone, Debug, Default)]
@@ -70,49 +67,6 @@ impl Converter<'_> {
         }
     }
 
-    /// The problem of a node, extended by the names of the model's small inputs that determine an operand, if any.
-    pub(super) fn explained(&self, node: &SourceNode, problem: Problem) -> Problem {
-        match (problem, &node.work) {
-            (Problem::Unknown(reason), work) if !matches!(work, Work::Unknown(_)) => {
-                let mut operands =
-                    (0..node.reads.len()).rev().filter_map(|operand| self.source(node, operand));
-                let names = operands.find_map(|source| self.determining_inputs(source)).unwrap_or_default();
-                Problem::Unknown(reason + &names)
-            }
-            (problem, _) => problem,
-        }
-    }
-
-    /// A description of the model's inputs that a tensor is computed from; `None` unless all tensors on the way are as
-    /// small as shapes.
-    fn determining_inputs(&self, source: Source) -> Option<String> {
-        let (mut rest, mut seen, mut names) = (vec![source], HashSet::from([source]), BTreeSet::new());
-        while let Some(source) = rest.pop() {
-            if self.shape(source).elements() > MAX_RANK as u64 || seen.len() > MAX_DETERMINING {
-                return None;
-            }
-            match source {
-                Source::Input(index) => {
-                    // Inputs after the model's own are constants.
-                    let Some(&tensor) = self.model.inputs.get(index as usize) else { continue };
-                    let tensor = &self.model.tensors[tensor];
-                    let is_one = self.shape(source).elements() == 1;
-                    let name = tensor.name.escape_debug();
-                    let how = if is_one { format!(" (set it with --dim {name}=N)") } else { String::new() };
-                    names.insert(format!("{name}{how}"));
-                }
-                Source::Node(id) => {
-                    let inputs = &self.out.nodes[id.index()].inputs;
-                    rest.extend(inputs.iter().copied().filter(|&input| seen.insert(input)));
-                }
-            }
-        }
-        let names: Vec<String> = names.into_iter().collect();
-        let are_known = names.is_empty();
-        (!are_known)
-            .then(|| format!(", from the model's input {}, whose value is not known", names.join(" and ")))
-    }
-
     /// An operand as a tensor of the graph, with its padding materialised.
     pub(super) fn view(&mut self, node: &SourceNode, operand: usize) -> Conversion<View> {
         let view = self.unpadded_view(node, operand)?;
@@ -133,6 +87,10 @@ impl Converter<'_> {
             Value::View(view) => Ok(view),
             Value::Constant(constant) => {
                 let tensor = node.reads[operand].unwrap_or_default();
+                if constant.elements() == 0 {
+                    let name = self.model.tensors[tensor].name.escape_debug();
+                    return unsound(format!("its operand {operand} ({name}) has no elements"));
+                }
                 self.constant_view(tensor, constant.extents)
             }
         }

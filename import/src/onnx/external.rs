@@ -31,13 +31,23 @@ pub(super) fn read(graph: &mut GraphProto, folder: &Path) {
     }
 }
 
+/// The file that holds a tensor's values, if these have not been read from there.
+pub(super) fn unread_file(tensor: &TensorProto) -> Option<String> {
+    let is_unread = tensor.data_location == EXTERNAL && tensor.raw_data.is_empty();
+    entry(tensor, "location").filter(|_| is_unread).cloned()
+}
+
+/// The value of a key of a tensor's external data.
+fn entry<'a>(tensor: &'a TensorProto, key: &str) -> Option<&'a String> {
+    tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+}
+
 fn bytes_of(tensor: &TensorProto, folder: &Path) -> Option<Vec<u8>> {
     let count =
         tensor.dims.iter().try_fold(1, |count: u64, &extent| count.checked_mul(extent.try_into().ok()?))?;
-    let said =
-        |key: &str| tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value);
-    let number = |key: &str| said(key).map_or(Some(0), |text| text.parse::<u64>().ok());
-    let (location, offset, length) = (Path::new(said("location")?), number("offset")?, number("length")?);
+    let number = |key: &str| entry(tensor, key).map_or(Some(0), |text| text.parse::<u64>().ok());
+    let location = Path::new(entry(tensor, "location")?);
+    let (offset, length) = (number("offset")?, number("length")?);
     let is_inside =
         location.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if count > MAX_NUMBERS as u64 || length > count * MAX_NUMBER_BYTES || !is_inside {

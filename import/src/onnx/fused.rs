@@ -3,7 +3,7 @@
 //! Responsible for: nodes that differ from ONNX nodes in more than their name and the order of their operands, which
 //! `nodes` handles. Not for: the semantics of nodes.
 
-use super::messages::{AttributeProto, GraphProto, NodeProto, TensorProto};
+use super::messages::{AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto};
 use super::nodes::Attributes;
 use super::{constant, constant_node, element};
 
@@ -16,10 +16,12 @@ const OUTSIDE_TO_INSIDE: [i64; 4] = [0, 2, 3, 1];
 
 /// Decomposes the fused nodes of a graph and its subgraphs.
 pub(super) fn decompose(graph: &mut GraphProto) {
+    graph.initializer.extend(std::mem::take(&mut graph.sparse_initializer).into_iter().filter_map(dense));
     let mut nodes = Vec::with_capacity(graph.node.len());
     for mut node in std::mem::take(&mut graph.node) {
-        for branch in node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut()) {
-            decompose(branch);
+        for attribute in &mut node.attribute {
+            attribute.t = attribute.t.take().or_else(|| dense(attribute.sparse_tensor.take()?));
+            attribute.g.iter_mut().for_each(decompose);
         }
         let has_addend = node.input.get(ADDEND).is_some_and(|addend| !addend.is_empty());
         match &node.op_type[..] {
@@ -40,6 +42,12 @@ pub(super) fn decompose(graph: &mut GraphProto) {
         }
     }
     graph.node = nodes;
+}
+
+/// A sparse tensor as runtimes compute with it, without values.
+fn dense(SparseTensorProto { values, dims }: SparseTensorProto) -> Option<TensorProto> {
+    let TensorProto { name, data_type, .. } = values?;
+    Some(TensorProto { dims, data_type, name, ..TensorProto::default() })
 }
 
 /// A conversion to or from ONNX Runtime's blocked layout. Other processors have their own layouts, so it becomes a

@@ -52,6 +52,7 @@ messages! {
         input: Vec<ValueInfoProto> = (message, repeated) 11;
         output: Vec<ValueInfoProto> = (message, repeated) 12;
         value_info: Vec<ValueInfoProto> = (message, repeated) 13;
+        sparse_initializer: Vec<SparseTensorProto> = (message, repeated) 15;
     }
 
     NodeProto {
@@ -76,6 +77,13 @@ messages! {
         strings: Vec<Bytes> = (bytes = "bytes", repeated) 9;
         /// In a function: the name of the caller's attribute that provides the value.
         ref_attr_name: String = (string) 21;
+        sparse_tensor: Option<SparseTensorProto> = (message, optional) 22;
+    }
+
+    /// A tensor of which only the elements other than 0 are stored.
+    SparseTensorProto {
+        values: Option<TensorProto> = (message, optional) 1;
+        dims: Vec<i64> = (int64, repeated) 3;
     }
 
     TensorProto {

@@ -144,6 +144,9 @@ fn of_kind(kind: &str, attributes: &Attributes<'_>, version: i64) -> Work {
         "SplitToSequence" => Work::List(Listing::Cut { axis: axis(0), keep: attributes.keeps_axes() }),
         "Gather" => Work::Gather { axis: axis(0) },
         "GatherBlockQuantized" => Work::Gather { axis: attributes.integer("gather_axis", 0) },
+        "Resize" if attributes.text("keep_aspect_ratio_policy").starts_with("not") => {
+            Work::Unknown("it keeps the aspect ratio; export it with the extents of its result".to_owned())
+        }
         // Cubic interpolation of sixteen neighbours counts as bilinear.
         "Resize" => Work::Resize(match attributes.text("mode") {
             "linear" | "cubic" => Interpolation::Bilinear,

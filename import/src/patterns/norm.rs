@@ -221,7 +221,15 @@ mod tests {
         let nodes: Vec<SourceNode> = works.iter().enumerate().map(node).collect();
         tensors.extend(nodes.iter().map(|_| tokens.clone()));
         let outputs = vec![tensors.len() - 1];
-        Model { order, data_type: coexec_sim::DataType::F32, tensors, inputs: vec![0], outputs, nodes }
+        Model {
+            order,
+            data_type: coexec_sim::DataType::F32,
+            tensors,
+            inputs: vec![0],
+            outputs,
+            unset: Vec::new(),
+            nodes,
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ fn dynamic_axes_of_tflite_files_except_the_first_must_be_set() {
     };
     let error = with(&[]).unwrap_err();
     assert!(error.help().ends_with("--dim signal.2=N"), "{error}");
+    let help = with(&[("signal.2", 64), ("batch", 4)]).unwrap_err().help();
+    assert!(help.starts_with("its open dimensions are signal.2, signal.0 (1 unless set; "), "{help}");
     // The spectrum's extents are inferred, since those in the file are placeholders.
     let elements = |imported: Imported| imported.graph.nodes()[0].operator.output().elements();
     assert_eq!(elements(with(&[("signal.2", 64)]).unwrap()), 33);

@@ -78,6 +78,12 @@ fn loops_ended_by_the_network_run_their_maximum_number_of_iterations() {
     // One entry per result.
     let kinds: Vec<&str> = imported.skipped.iter().map(|node| &node.kind[..]).collect();
     assert_eq!((imported.graph.macs(), &kinds[..]), (0, &["Loop"; 2][..]));
+    assert!(imported.coverage.to_string().starts_with("0 of 4 nodes"), "{}", imported.coverage);
+    // The nodes of a body count where only one of them is left out.
+    let body = Builder::new(&[]).node("Unheard", &["a"], "d", &[]).node("Add", &["a", "d"], "b", &[]);
+    let body = body.node("Relu", &["a"], "c", &[]).node("Less", &["i", "nine"], "next", &[]);
+    let imported = import(ModelFormat::Onnx, "m", file(model(), "two", body), &options).unwrap();
+    assert_eq!((imported.coverage.nodes, imported.coverage.skipped), (5, 1));
 }
 
 #[test]

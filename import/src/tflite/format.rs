@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn integer_weights_of_products_imply_dynamic_quantisation() {
         let tensor = |extents: &[u32], is_constant: bool| SourceTensor {
-            name: String::new(),
             extents: Some(extents.to_vec()),
             constant: is_constant.then(Constant::default),
+            ..SourceTensor::default()
         };
         let tensors =
             [tensor(&[1, 8], false), tensor(&[4, 8], true), tensor(&[4], true), tensor(&[1, 4], false)];

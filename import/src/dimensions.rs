@@ -1,0 +1,54 @@
+//! Sizes that the user sets: of symbolic dimensions, and values of scalar inputs.
+//!
+//! Responsible for: that each option belongs to something in the model, and that nothing stays open. Not for: the
+//! extents of inputs, in which each format's reader puts the sizes.
+
+use super::error::ImportError;
+use super::model::{Constant, Model, SourceTensor, elements};
+use super::{ImportOptions, OpenDimensions, Result};
+
+/// Sets the scalar inputs that `options` names, and checks that all `dimensions` are set and exist.
+///
+/// # Errors
+/// A symbolic dimension is not set, or a dimension is set that the model does not have.
+pub(super) fn set(model: &mut Model, dimensions: OpenDimensions, options: &ImportOptions) -> Result<()> {
+    for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
+        if !model.set_scalar_input(name, number) {
+            let known = dimensions.into_keys().chain(model.unset.drain(..)).collect();
+            return Err(ImportError::NoSuchDimension { name: name.clone(), known });
+        }
+    }
+    let mut open = dimensions;
+    open.retain(|name, _| !options.dimensions.contains_key(name));
+    if !open.is_empty() {
+        return Err(ImportError::OpenDimensions(open));
+    }
+    model.set_empty_inputs();
+    Ok(())
+}
+
+impl Model {
+    /// Turns the scalar input called `name` into a constant; false where there is no such input.
+    pub(super) fn set_scalar_input(&mut self, name: &str, number: u32) -> bool {
+        let of_one = |extents: &Vec<u32>| elements(extents) == 1;
+        let is_it = |of: &SourceTensor| of.name == name && of.extents.as_ref().is_some_and(of_one);
+        let found = self.inputs.iter().position(|&input| is_it(&self.tensors[input]));
+        let Some(place) = found else { return false };
+        let tensor = &mut self.tensors[self.inputs.remove(place)];
+        let extents = tensor.extents.clone().unwrap_or_default();
+        tensor.constant = Some(Constant { extents, numbers: Some(vec![f64::from(number)]) });
+        true
+    }
+
+    /// Turns inputs without elements, such as the empty past of a decoder, into constants, which concatenations
+    /// leave out.
+    fn set_empty_inputs(&mut self) {
+        let tensors = &mut self.tensors;
+        self.inputs.retain(|&input| {
+            let extents = tensors[input].extents.clone().filter(|extents| elements(extents) == 0);
+            let constant = extents.map(|extents| Constant { extents, numbers: Some(Vec::new()) });
+            tensors[input].constant = constant;
+            tensors[input].constant.is_none()
+        });
+    }
+}
