@@ -130,7 +130,7 @@ impl Converter<'_> {
     }
 
     /// Output channels and kernel of a transposed convolution whose output extents are the input's
-    /// times the stride; `None` for others.
+    /// times the stride, and whose multiply-adds some number of channels has; `None` for others.
     pub(super) fn by_blocks(
         &self,
         node: &SourceNode,
@@ -155,7 +155,10 @@ impl Converter<'_> {
                 }
             }
         };
-        let plain = *groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
+        let stride = |side: usize| as_extent(at(&window.stride, side, 1)).max(1);
+        let block = [0, 1].map(|side| kernel[side].div_ceil(stride(side)));
+        let is_exact = elements(&[output, kernel[0], kernel[1]]).is_multiple_of(elements(&block));
+        let plain = is_exact && *groups == 1 && window.dilation.iter().all(|&dilation| dilation == 1);
         (plain && !is_padded && is_whole(0) && is_whole(1)).then_some((output, kernel))
     }
 

@@ -79,7 +79,7 @@ impl Converter<'_> {
         let ([top, bottom], [left, right]) = (around(kernel[0]), around(kernel[1]));
         let bias = self.has_bias(node, output);
         // The number of channels that gives the same multiply-adds as the kernel.
-        let block = output.saturating_mul(taps).div_ceil(kernel[0].saturating_mul(kernel[1]).max(1));
+        let block = output.saturating_mul(taps) / kernel[0].saturating_mul(kernel[1]).max(1);
         let window = Window::of(kernel).padding(Padding { top, bottom, left, right });
         let pixels = stride[0].saturating_mul(stride[1]);
         let is_whole = block == output.saturating_mul(pixels);

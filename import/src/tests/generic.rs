@@ -217,3 +217,15 @@ fn kv_caches_have_the_layout_that_their_products_read() {
     let found = model.operators();
     assert!(!found.iter().any(|name| name.starts_with("reshape")), "{found:?}");
 }
+
+#[test]
+fn a_transposed_convolution_of_few_channels_has_its_own_multiply_adds() {
+    for (channels, operator) in [(2, "conv2d 1x1 4x5x3 -> 4x5x18"), (4, "conv2d 2x2 4x5x3 -> 4x5x9")] {
+        let model = Builder::new(&[1, 3, 4, 5]).weights("w", &[3, channels, 3, 3]);
+        let attributes: &[(&str, &[i64])] =
+            &[("strides", &[2, 2]), ("pads", &[1, 1, 1, 1]), ("output_padding", &[1, 1])];
+        let graph = model.node("ConvTranspose", &["x", "w"], "y", attributes).import().unwrap().graph;
+        assert_eq!(graph.macs(), 20 * 9 * 3 * channels.unsigned_abs());
+        assert_eq!(described(&graph)[0], operator);
+    }
+}
