@@ -7,6 +7,9 @@ use super::error::ImportError;
 use super::model::{Constant, Model, SourceTensor, elements};
 use super::{ImportOptions, OpenDimensions, Result};
 
+/// What exporters write between the parts of a dimension that is a sum of others, such as that of a mask.
+pub(super) const SUM: &str = " + ";
+
 /// Sets the scalar inputs that `options` names, and checks that all `dimensions` are set and exist.
 ///
 /// # Errors
@@ -18,8 +21,11 @@ pub(super) fn set(model: &mut Model, dimensions: OpenDimensions, options: &Impor
             return Err(ImportError::NoSuchDimension { name: name.clone(), known });
         }
     }
-    let mut open = dimensions;
-    open.retain(|name, _| !options.dimensions.contains_key(name));
+    // A sum follows from its parts.
+    let is_given = |part: &str| dimensions.contains_key(part) || part.parse::<u32>().is_ok();
+    let is_sum = |name: &str| name.contains(SUM) && name.split(SUM).all(is_given);
+    let mut open = dimensions.clone();
+    open.retain(|name, _| !options.dimensions.contains_key(name) && !is_sum(name));
     if !open.is_empty() {
         return Err(ImportError::OpenDimensions(open));
     }

@@ -111,7 +111,9 @@ impl ImportError {
                 format!("export the model without {from}, or with static shapes for its results")
             }
             Self::OpenDimensions(open) => {
-                let set: Vec<String> = open.keys().map(|name| format!("--dim {name}=N")).collect();
+                let quote = |name: &String| if name.contains(' ') { "'" } else { "" };
+                let set = |name: &String| format!("--dim {0}{name}=N{0}", quote(name));
+                let set: Vec<String> = open.keys().map(set).collect();
                 let batch = open.iter().find(|(_, place)| place.starts_with("axis 0 "));
                 let batch =
                     batch.map(|(name, _)| format!("; if {name} is the batch, 1 is one input at a time"));

@@ -35,6 +35,23 @@ fn the_past_of_a_decoder_may_be_empty() {
 }
 
 #[test]
+fn a_dimension_named_as_a_sum_follows_from_its_parts() {
+    let model = |name: &str| {
+        let mut model = Builder::new(&[1, 0]).input("mask", &[1, 0]);
+        let shape =
+            model.0.input[1].r#type.as_mut().and_then(|kind| kind.tensor_type.as_mut()?.shape.as_mut());
+        shape.unwrap().dim[1].dim_param = Some(name.to_owned());
+        model.node("Concat", &["x", "mask"], "y", &[("axis", &[1])])
+    };
+    let concat = |name: &str, set: &[(&str, u32)]| described(&model(name).import_with(set).unwrap().graph);
+    assert_eq!(concat("open + open + 1", &[("open", 3)]), ["concat -> 1x1x10"]);
+    assert_eq!(concat("open + 1", &[("open", 3), ("open + 1", 2)]), ["concat -> 1x1x5"]);
+    let error = model("open + more").import_with(&[("open", 3)]).unwrap_err();
+    assert_eq!(error.help(), "set their sizes: --dim 'open + more=N'");
+    assert_eq!(model("open + 1").import().unwrap_err().help(), "set their sizes: --dim open=N");
+}
+
+#[test]
 fn a_dimension_is_set_in_those_of_several_models_that_have_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, extents: &[i64]| {
