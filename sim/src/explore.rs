@@ -7,9 +7,9 @@
 
 pub mod advice;
 pub mod applications;
-mod channel_split;
 mod codl;
 pub mod comparison;
+mod cut;
 pub mod delegates;
 mod epew;
 mod explorer;
@@ -23,14 +23,14 @@ mod random;
 mod split;
 
 pub use applications::{Application, Applications, Job, LanguageJob, ModelJob};
-pub use channel_split::{Candidate, CurvePoint, Search, latency_curve, split_search};
-use channel_split::{CoRunCache, StartDelays, missing_kernel, search_grid};
 pub use codl::{CodlParts, WholeOperators};
+pub use cut::{Candidate, CurvePoint, Search, latency_curve, split_search};
+use cut::{StartDelays, search_grid};
 pub use explorer::{Answer, Explorer, Found, explore, explore_stream};
 use grid::{Grid, MAX_CUTS};
 pub use language::{explore_language, plan_language};
 pub use optimal::has_branches;
-use prices::{Price, Prices, price};
+use prices::{CoRunCache, Price, Prices, price};
 pub use random::{Choices, RandomSearch, choices};
 use split::on_one_processor;
 
@@ -40,9 +40,10 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::device::{Order, Profile};
 use crate::kernel::CoreSet;
-use crate::plan::{Axis, GraphCover, Mechanism, Placement};
-use crate::simulate::{Result, SimulateError};
+use crate::plan::{Axis, GraphCover, Mechanism, Placement, Processor};
+use crate::simulate::{Result, SimulateError, Simulator, execute};
 use crate::units::{Joules, Picos};
+use crate::workload::Stage;
 use language::{Role, Steps, products};
 
 /// A way to find a plan.
@@ -345,4 +346,16 @@ impl SearchOptions {
             effort: Effort::default(),
         }
     }
+}
+
+/// Why nothing can run the operator: the error of the first processor allowed.
+fn missing_kernel(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOptions) -> SimulateError {
+    let (device, library) = (simulator.device(), simulator.library());
+    let on_cpu = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
+    let on_gpu = device.gpu.is_some().then_some(Processor::Gpu);
+    on_gpu
+        .into_iter()
+        .chain(on_cpu)
+        .find_map(|by| execute(&stage.layer, device, library, by).err())
+        .unwrap_or(SimulateError::NothingToUse)
 }

@@ -1,11 +1,9 @@
 //! Prices of both parts of every cut of one operator, without contention.
 
-use std::ops::Range;
-
 use super::{Candidate, Price, SearchOptions, StartDelays, price};
 use crate::device::{Direction, LinkTransfer, Profile};
 use crate::kernel::CoreSet;
-use crate::plan::{Axis, Placement, Processor};
+use crate::plan::{Axis, Placement, Processor, Region, Span};
 use crate::schedule::{pieces, result_bytes};
 use crate::simulate::{Result, SimulateError, Simulator, copying, has_own_memory};
 use crate::units::{Bytes, Picos};
@@ -32,13 +30,6 @@ impl Axis {
         match self {
             Self::Channels => options.step.max(1),
             Self::Height => all.div_ceil(MAX_ROW_CUTS).max(1),
-        }
-    }
-
-    fn part(self, operator: &Operator, range: Range<u32>) -> Operator {
-        match self {
-            Self::Channels => operator.with_output_channels(range.end - range.start),
-            Self::Height => operator.with_output_rows(range),
         }
     }
 }
@@ -71,8 +62,7 @@ impl Grid {
         axis: Axis,
     ) -> Result<Self> {
         let layer = &stage.layer;
-        let extent = axis.cuttable(&layer.operator);
-        let (cpu_extent, all) = match extent {
+        let (cpu_extent, all) = match axis.cuttable(&layer.operator) {
             Some(all) => {
                 let step = axis.step(all, options);
                 let points = all.div_ceil(step).saturating_add(1);
@@ -87,17 +77,15 @@ impl Grid {
             // An operator that cannot be cut has two points: all of it on the GPU, or on the CPU.
             None => (vec![0, 1], 1),
         };
-        let mut part = layer.clone();
-        let mut time = |by, range: Range<u32>| {
-            if range.is_empty() {
+        let time = |by, span: Span| {
+            if span.is_empty() {
                 return None;
             }
-            if extent.is_some() {
-                part.operator = axis.part(&layer.operator, range);
-            }
-            price(simulator, &part, by, options.objective)
+            let part = Region::along(axis, span).part_of(layer);
+            let part = if span.length() == all { layer } else { &part };
+            price(simulator, part, by, options.objective)
         };
-        let gpu = cpu_extent.iter().map(|&cpu| time(Processor::Gpu, cpu..all)).collect();
+        let gpu = cpu_extent.iter().map(|&cpu| time(Processor::Gpu, Span::new(cpu, all))).collect();
         let gathering =
             cpu_extent.iter().map(|&cpu| gather_time(simulator.device(), layer, axis, [cpu, all]));
         let gathering = gathering.collect();
@@ -105,7 +93,10 @@ impl Grid {
             .core_sets
             .iter()
             .map(|&cores| {
-                (cores, cpu_extent.iter().map(|&cpu| time(Processor::Cpu(cores), 0..cpu)).collect())
+                (
+                    cores,
+                    cpu_extent.iter().map(|&cpu| time(Processor::Cpu(cores), Span::new(0, cpu))).collect(),
+                )
             })
             .collect();
         Ok(Self { axis, cpu_extent, all, gpu, gathering, cpu })
@@ -155,4 +146,24 @@ fn gather_time(device: &Profile, layer: &Layer, axis: Axis, [cpu, all]: [u32; 2]
     let part = u128::from(result_bytes(layer).0) * u128::from(all - cpu) / u128::from(all.max(1));
     let transfer = LinkTransfer { bytes: Bytes(part as u64), pieces: pieces(layer, Some(axis)) };
     copying(device, transfer, Direction::ToHost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Library;
+    use crate::workload::{Conv2d, DataType, Shape, Window};
+
+    #[test]
+    fn a_whole_operator_costs_the_same_along_either_axis() {
+        let device = Profile::load("pixel4").unwrap();
+        let simulator = Simulator::new(&device, Library::Xnnpack);
+        let (options, window) = (SearchOptions::on(&device), Window::valid(1).stride(2));
+        // As a part, it would not read the last row, which no window reaches.
+        let conv = Conv2d::new(Shape::image(56, 56, 64), 128, window);
+        let stage = Stage::single("conv".to_owned(), Layer::new(conv.into(), DataType::F32));
+        let [channels, rows] = Axis::ALL.map(|axis| Grid::new(&simulator, &stage, &options, axis).unwrap());
+        assert_eq!(channels.gpu[0], rows.gpu[0]);
+        assert_eq!(channels.cpu[0].1.last(), rows.cpu[0].1.last());
+    }
 }

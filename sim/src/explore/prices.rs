@@ -12,9 +12,9 @@ use foldhash::fast::FixedState;
 use super::{Grid, Objective, SearchOptions};
 use crate::device::Profile;
 use crate::kernel::Phases;
-use crate::plan::{Axis, Processor, Region};
+use crate::plan::{Axis, Placement, Plan, Processor, Region};
 use crate::simulate::{Detail, Result, Simulator, above_idle};
-use crate::units::Picos;
+use crate::units::{Joules, Picos};
 use crate::workload::{Layer, Stage};
 
 /// Time and energy of one part on one processor, with nothing else running.
@@ -115,5 +115,32 @@ impl<'a> Prices<'a> {
         let grid = Rc::new(Grid::new(&self.simulator, &stages[stage], options, axis)?);
         self.grids.insert(key, Rc::clone(&grid));
         Ok(grid)
+    }
+}
+
+/// Simulated latency and energy of single operators, by the kind of operator and its placement.
+#[derive(Debug, Default)]
+pub(super) struct CoRunCache(HashMap<(usize, Placement), (Picos, Option<Joules>), FixedState>);
+
+impl CoRunCache {
+    pub(super) fn of(
+        &mut self,
+        simulator: &mut Simulator<'_>,
+        (kind, stage): (usize, &Stage),
+        options: &SearchOptions,
+        placement: Placement,
+    ) -> Result<(Picos, Option<Joules>)> {
+        if let Some(&known) = self.0.get(&(kind, placement)) {
+            return Ok(known);
+        }
+        let (stages, plan) = ([stage.isolated()], Plan::new(options.synchronisation, vec![placement]));
+        let simulated = if options.objective == Objective::Latency {
+            (simulator.latency(&stages, &plan)?, None)
+        } else {
+            let prediction = simulator.run(&stages, &plan)?;
+            (prediction.latency, prediction.energy)
+        };
+        self.0.insert((kind, placement), simulated);
+        Ok(simulated)
     }
 }

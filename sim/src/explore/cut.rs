@@ -6,16 +6,14 @@
 //! bound, so only candidates whose bound beats the best simulated one are simulated.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use foldhash::fast::FixedState;
-
-use super::{Grid, Objective, SearchOptions};
+use super::{CoRunCache, Grid, Objective, SearchOptions, missing_kernel};
 use crate::device::{Direction, LinkTransfer, ProcessorKind};
-use crate::plan::{Axis, Placement, Plan, Processor};
+use crate::plan::{Axis, Placement, Plan};
 use crate::schedule::{read_bytes, result_bytes};
-use crate::simulate::{Result, SimulateError, Simulator, copying, execute, join_delay};
+use crate::simulate::{Result, SimulateError, Simulator, copying, join_delay};
 use crate::units::{Joules, Picos};
 use crate::workload::Stage;
 
@@ -98,33 +96,6 @@ pub fn split_search(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOp
     search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut CoRunCache::default()))
 }
 
-/// Simulated latency and energy of single operators, by the kind of operator and its placement.
-#[derive(Debug, Default)]
-pub(super) struct CoRunCache(HashMap<(usize, Placement), (Picos, Option<Joules>), FixedState>);
-
-impl CoRunCache {
-    pub(super) fn of(
-        &mut self,
-        simulator: &mut Simulator<'_>,
-        (kind, stage): (usize, &Stage),
-        options: &SearchOptions,
-        placement: Placement,
-    ) -> Result<(Picos, Option<Joules>)> {
-        if let Some(&known) = self.0.get(&(kind, placement)) {
-            return Ok(known);
-        }
-        let (stages, plan) = ([stage.isolated()], Plan::new(options.synchronisation, vec![placement]));
-        let simulated = if options.objective == Objective::Latency {
-            (simulator.latency(&stages, &plan)?, None)
-        } else {
-            let prediction = simulator.run(&stages, &plan)?;
-            (prediction.latency, prediction.energy)
-        };
-        self.0.insert((kind, placement), simulated);
-        Ok(simulated)
-    }
-}
-
 /// [`split_search`] over priced grids, by a simulator of parts; `lead` includes the
 /// copies between host and GPU.
 pub(super) fn search_grid(
@@ -184,22 +155,6 @@ pub(super) fn search_grid(
 
 fn cost(options: &SearchOptions, candidate: &Candidate) -> f64 {
     options.objective.cost(candidate.latency, candidate.energy)
-}
-
-/// Why nothing can run the operator: the error of the first processor allowed.
-pub(super) fn missing_kernel(
-    simulator: &Simulator<'_>,
-    stage: &Stage,
-    options: &SearchOptions,
-) -> SimulateError {
-    let (device, library) = (simulator.device(), simulator.library());
-    let on_cpu = options.core_sets.first().map(|&cores| Processor::Cpu(cores));
-    let on_gpu = device.gpu.is_some().then_some(Processor::Gpu);
-    on_gpu
-        .into_iter()
-        .chain(on_cpu)
-        .find_map(|by| execute(&stage.layer, device, library, by).err())
-        .unwrap_or(SimulateError::NothingToUse)
 }
 
 /// One point of a latency curve over the GPU's output channels.
