@@ -47,7 +47,7 @@ use crate::workload::Stage;
 use language::{Role, Steps, products};
 
 /// A way to find a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[derive(Serialize, Deserialize, JsonSchema, VariantArray, IntoStaticStr)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
@@ -61,7 +61,6 @@ pub enum Strategy {
     NpuOnly,
     /// Each operator on the CPU, on the GPU, or cut along its output channels between both (EPEW'25,
     /// section 2).
-    #[default]
     ChannelSplit,
     /// The same, cut along the output's height (CoDL, MobiSys'22, names both).
     HeightSplit,
@@ -333,12 +332,12 @@ pub struct SearchOptions {
 }
 
 impl SearchOptions {
-    /// The command's defaults for `device`: channel splits between the GPU and up to three of the
-    /// fastest CPU cores, SVM polling, least latency.
+    /// The command's defaults for a model on `device`: the best plan found, with up to three of the fastest
+    /// CPU cores, SVM polling, least latency.
     pub fn on(device: &Profile) -> Self {
         let core_sets = (1..=DEFAULT_THREADS).map_while(|threads| CoreSet::fastest(&device.cpu, threads));
         Self {
-            strategy: Strategy::default(),
+            strategy: Strategy::Optimal,
             objective: Objective::default(),
             synchronisation: Mechanism::SvmPolling,
             core_sets: core_sets.collect(),

@@ -160,7 +160,7 @@ impl ScenarioFile {
 fn usual_strategy(workload: &Workload) -> Strategy {
     match workload {
         Workload::Model(_) | Workload::Applications(_) => Strategy::Optimal,
-        Workload::Set(_) => Strategy::default(),
+        Workload::Set(_) => Strategy::ChannelSplit,
         Workload::Language(_) => Strategy::HeteroTensor,
     }
 }
