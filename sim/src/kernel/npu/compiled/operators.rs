@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::work::Work;
 use super::{Kernel, Member, Producer, work};
 use crate::kernel::Result;
-use crate::workload::{Elementwise, Function, GenericKind, Layer, Operator, Shape};
+use crate::workload::{Elementwise, Function, GenericKind, Operator, Shape};
 
 /// An operator of a graph.
 #[derive(Clone, Debug)]
@@ -95,11 +95,9 @@ impl Operators {
         if is_free {
             work.kernel = Kernel::Free;
         }
-        if is_only_scaled(layer, work.kernel) {
-            work.kernel = Kernel::Elementwise;
-        }
-        let mut result = self.push(index, work, read, work::stored(output));
         let mut after = work.kernel;
+        let mut is_normalised = after == Kernel::ImageNormalisation;
+        let mut result = self.push(index, work, read, work::stored(output));
         let mut position = operands;
         for &function in layer.linked.functions() {
             let mut read = vec![result];
@@ -109,8 +107,14 @@ impl Operators {
                 position += 1;
             }
             let stored = read.iter().map(|&tensor| self.sizes[tensor]).sum();
-            let work = Work::of_function(function, output, stored, after);
-            after = followed(work.kernel, after);
+            let mut work = Work::of_function(function, output, stored, after);
+            // Mean and deviation are counted, and nothing after them.
+            if std::mem::take(&mut is_normalised) && work.kernel == Kernel::Elementwise {
+                work.kernel = Kernel::ImageNormalisation;
+            }
+            if work.kernel != Kernel::Free {
+                after = work.kernel;
+            }
             result = self.push(index, work, read, work::stored(output));
         }
         Ok(result)
@@ -173,24 +177,6 @@ impl Operators {
                 self.sizes[operator.output] /= operator.work.slices;
             }
         }
-    }
-}
-
-/// Whether a picture is scaled or shifted once, which is not a normalisation by mean and deviation.
-fn is_only_scaled(layer: &Layer, kernel: Kernel) -> bool {
-    let next = layer.linked.functions().first();
-    kernel == Kernel::ImageNormalisation && !next.is_some_and(|function| function.is_binary())
-}
-
-/// The kernel that a further function of a layer follows: `kernel` after `before`.
-fn followed(kernel: Kernel, before: Kernel) -> Kernel {
-    if kernel == Kernel::Free {
-        before
-    } else if kernel == Kernel::ImageNormalisation {
-        // Mean and deviation are counted, and nothing after them.
-        Kernel::Elementwise
-    } else {
-        kernel
     }
 }
 

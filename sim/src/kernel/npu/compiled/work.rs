@@ -127,6 +127,14 @@ fn is_rgb_image(shape: Shape) -> bool {
     shape.channels == RGB_CHANNELS && shape.height > 1 && shape.width > 1
 }
 
+/// Whether the layer of `elementwise` normalises an image by mean and deviation: with two functions of two
+/// operands. One alone scales or shifts it.
+fn normalises(layer: &Layer, elementwise: &Elementwise) -> bool {
+    let next = layer.linked.functions().first();
+    let are_binary = elementwise.function.is_binary() && next.is_some_and(|next| next.is_binary());
+    are_binary && is_rgb_image(elementwise.input)
+}
+
 /// The extents other than 1, which alone determine the order of elements.
 fn without_ones(shape: Shape) -> impl Iterator<Item = u32> {
     <[u32; 4]>::from(shape).into_iter().filter(|&extent| extent != 1)
@@ -165,7 +173,10 @@ impl Work {
             Class::Reduction(Reduction::Pixels { .. }) => base,
             Class::Reduction(Reduction::Exponentials) => Self { kernel: Kernel::Softmax, ..base },
             Class::Reduction(Reduction::Normalisation(_)) => Self { kernel: Kernel::Normalisation, ..base },
-            Class::Elementwise(elementwise) => base.elementwise(&elementwise, from_network),
+            Class::Elementwise(elementwise) if from_network && normalises(layer, &elementwise) => {
+                Self { kernel: Kernel::ImageNormalisation, ..base }
+            }
+            Class::Elementwise(elementwise) => Self { kernel: kernel_of(&elementwise), ..base },
             Class::Movement(movement) => base.movement(movement, operator.output()),
             Class::Gather(_) => Self { kernel: Kernel::Movement, read: base.written, ..base },
             Class::Generic(generic) => {
@@ -185,11 +196,10 @@ impl Work {
     /// The work of a linked function on an `output` that the kernel `after` wrote.
     pub(super) fn of_function(function: Function, output: Shape, read: f64, after: Kernel) -> Self {
         let other = function.is_binary().then_some(output);
-        let kernel = match (kernel_of(&Elementwise { function, input: output, other }), after) {
-            (Kernel::Elementwise, _) if function.is_bound() && after.applies_bounds() => Kernel::Free,
-            (Kernel::Elementwise, Kernel::ImageNormalisation) => after,
-            (kernel, _) => kernel,
-        };
+        let mut kernel = kernel_of(&Elementwise { function, input: output, other });
+        if kernel == Kernel::Elementwise && function.is_bound() && after.applies_bounds() {
+            kernel = Kernel::Free;
+        }
         Self::moving(kernel, read, output)
     }
 
@@ -274,15 +284,6 @@ impl Work {
             return Err(Unsupported::new("NPU", &layer.operator, reason));
         }
         Ok(Self { kernel: Kernel::Window, taps: taps as f64 * self.written, ..self })
-    }
-
-    fn elementwise(self, elementwise: &Elementwise, from_network: bool) -> Self {
-        let kernel = if from_network && is_rgb_image(elementwise.input) && elementwise.function.is_binary() {
-            Kernel::ImageNormalisation
-        } else {
-            kernel_of(elementwise)
-        };
-        Self { kernel, ..self }
     }
 
     fn movement(self, movement: Movement<'_>, output: Shape) -> Self {
