@@ -265,25 +265,27 @@ impl<'a> GenerationRun<'a> {
         Ok(rearranging.then(answer, 1))
     }
 
-    /// Latency of each of the `steps` decode steps of a turn, given that of the first, `begin`.
+    /// Latency of each of the `steps` decode steps of a turn, given that of the first, `begin`. Where one processor
+    /// computes the operators over the context, a later token takes longer by their time alone, and no step is
+    /// simulated again; nor is one that equals the step before it, as in graphs of a fixed context.
     fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
-        if graphs.hold_whole_steps() {
-            let mut latencies = Vec::with_capacity(steps as usize);
-            for (step, times) in graphs.decode_steps(self.task, turn) {
-                let latency = self.step(step, &self.plan.decode)?.latency;
-                latencies.extend(std::iter::repeat_n(latency, times as usize));
-            }
-            return Ok(latencies);
-        }
         let by = self.context_processor(first);
         let of_first = by.map_or(Ok(Picos::ZERO), |by| self.over_context(first, by))?;
+        let mut known = None;
         let latency = |token| {
             let step = graphs.decode_step(self.task, turn, token);
-            let Some(by) = by else { return Ok(self.step(step, &self.plan.decode)?.latency) };
-            let grown = self.over_context(step, by)?.saturating_sub(of_first);
-            Ok(begin.saturating_add(grown.times(self.task.model.layers)))
+            let latency = match (by, known) {
+                (Some(by), _) => {
+                    let grown = self.over_context(step, by)?.saturating_sub(of_first);
+                    begin.saturating_add(grown.times(self.task.model.layers))
+                }
+                (None, Some((before, latency))) if before == step => latency,
+                (None, _) => self.step(step, &self.plan.decode)?.latency,
+            };
+            known = Some((step, latency));
+            Ok(latency)
         };
         (0..steps).map(latency).collect()
     }
