@@ -10,6 +10,7 @@ mod deviations;
 mod fit;
 pub mod inferences;
 mod kernel_ridge;
+mod optional;
 pub mod prior;
 mod residual;
 mod spread;
@@ -29,6 +30,7 @@ use coexec_sim::kernel::gpu::execute;
 use coexec_sim::{Basis, Operator};
 
 pub use fit::{Fitted, TableFit, TradeOff};
+use optional::switch_on;
 use spread::HeldOut;
 
 /// Prior standard deviation of a log parameter around the base's value: one deviation
@@ -196,7 +198,7 @@ impl Candidate {
         } else {
             PRIOR_DEVIATION
         };
-        gpu.switch_on_optional(table);
+        switch_on(&mut gpu, table);
         let samples = fit::samples(runs);
         let fit = fit::fit_table(&mut gpu, table, &samples, deviation, options.source);
         let is_correctable = options.correctable.contains(&table);

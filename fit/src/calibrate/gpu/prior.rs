@@ -11,6 +11,7 @@ use std::collections::HashSet;
 
 use thiserror::Error;
 
+use super::optional::switch_on;
 use crate::measure::GpuRun;
 use coexec_sim::device::memory::Memory;
 use coexec_sim::kernel::gpu::execute;
@@ -82,7 +83,7 @@ impl Prior {
         for table in KernelTable::ALL.iter().copied().filter(|table| used.contains(table)) {
             // A fitted base has the optional parameters; one that was not fitted must lead to the same
             // fit.
-            gpu.switch_on_optional(table);
+            switch_on(&mut gpu, table);
             set_centre(&mut gpu, table, &hardware, &others);
         }
         Ok(gpu)

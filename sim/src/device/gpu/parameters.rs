@@ -133,14 +133,6 @@ impl KernelTable {
     }
 }
 
-/// Initial value of a relative rise in a fit: small enough to vanish if the runs do not
-/// support it, large enough to affect the predictions.
-const INITIAL_RISE: f64 = 0.3;
-/// Initial value of `unit_us` in a fit, in microseconds.
-const INITIAL_UNIT_US: f64 = 1.0;
-/// Initial value of the size of a last-level cache in a fit, in bytes.
-const INITIAL_CACHE_BYTES: f64 = 1e7;
-
 impl Gpu {
     /// The parameters of `table`; `None` if the GPU does not have the table.
     pub fn parameters_mut(&mut self, table: KernelTable) -> Option<Parameters<'_>> {
@@ -157,42 +149,11 @@ impl Gpu {
             KernelTable::Elementwise => self.elementwise.parameters_mut(),
         })
     }
-
-    /// Gives each absent optional parameter of `table` that applies to the GPU's family an
-    /// initial value for a fit: that of the most similar parameter of the table, or a small
-    /// relative rise. A last-level cache applies to NVIDIA only, the waking of cores to CPU
-    /// devices only. A parameter with the value 0 stays switched off.
-    pub fn switch_on_optional(&mut self, table: KernelTable) {
-        let rules = self.family.rules();
-        let Some(parameters) = self.parameters_mut(table) else { return };
-        for (key, absent) in parameters.absent {
-            let like = |closest: &str| {
-                let found = parameters.quantities.iter().find(|(key, _)| *key == closest);
-                found.map(|(_, quantity)| quantity.value)
-            };
-            // In runs of Winograd and constant-weight kernels the time to wake cores
-            // cannot be identified.
-            let is_one_launch = !matches!(table, KernelTable::Winograd | KernelTable::ConvConstants);
-            let start = match key {
-                "unit_us" => (rules.runs_threads_in_turn && is_one_launch).then_some(INITIAL_UNIT_US),
-                "cache_bytes" => rules.has_last_level_cache.then_some(INITIAL_CACHE_BYTES),
-                "spill_latency_factor" => rules.has_last_level_cache.then_some(INITIAL_RISE),
-                // Only Apple's scheduler does this; the bundled Apple profiles set it.
-                "tail_rounding_factor" => None,
-                "wave_us" => like("throughput_us"),
-                "reduction_step_us" => like("wave_us"),
-                "latency_slice_us" => like("latency_us"),
-                _ => Some(INITIAL_RISE),
-            };
-            *absent = start.map(Quantity::plain);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::gpu::GpuFamily;
 
     /// A table without its `source` and `basis`, as the profile writes it.
     fn keys(table: &toml::Value) -> Vec<String> {
@@ -200,37 +161,6 @@ mod tests {
         keys.retain(|key| key != "source" && key != "basis");
         keys.sort();
         keys
-    }
-
-    #[test]
-    fn an_optional_parameter_is_switched_on_unless_it_has_a_value() {
-        let mut gpu: Gpu =
-            crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
-        gpu.pool.wave_us = Some(Quantity::plain(0.0));
-        for &table in KernelTable::ALL {
-            gpu.switch_on_optional(table);
-        }
-        let value = |optional: &Option<Quantity>| optional.as_ref().unwrap().value;
-        assert_eq!(value(&gpu.pool.wave_us).to_bits(), 0);
-        assert_eq!(value(&gpu.mean.reduction_step_us).to_bits(), gpu.mean.wave_us.value.to_bits());
-        assert_eq!(value(&gpu.concat.latency_slice_us).to_bits(), gpu.concat.latency_us.value.to_bits());
-        assert_eq!(value(&gpu.conv_generic.window_reuse_factor).to_bits(), INITIAL_RISE.to_bits());
-    }
-
-    #[test]
-    fn only_nvidia_gets_a_last_level_cache_and_only_cpu_devices_cores_to_wake() {
-        let pixel4: Gpu =
-            crate::input::from_toml(include_str!("../../../tests/golden/gpu_pixel4.toml")).unwrap();
-        let switched_on = |family: GpuFamily| {
-            let mut gpu = Gpu { family, ..pixel4.clone() };
-            for &table in KernelTable::ALL {
-                gpu.switch_on_optional(table);
-            }
-            (gpu.conv_generic.cache_bytes.is_some(), gpu.mean.unit_us.is_some())
-        };
-        assert_eq!(switched_on(GpuFamily::Nvidia), (true, false));
-        assert_eq!(switched_on(GpuFamily::Generic), (false, true));
-        assert_eq!(switched_on(GpuFamily::Adreno6xx), (false, false));
     }
 
     #[test]
