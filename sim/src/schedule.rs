@@ -188,6 +188,12 @@ impl Holders {
         Self(1 << kind as u8)
     }
 
+    /// The processors that have a joined result of CPU and GPU: with a GPU that has memory of its own, the CPU.
+    pub(crate) fn joined(gpu_has_own_memory: bool) -> Self {
+        let cpu = Self::one(ProcessorKind::Cpu);
+        if gpu_has_own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) }
+    }
+
     /// These and one more.
     #[must_use]
     pub fn with(self, kind: ProcessorKind) -> Self {

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use super::{CoRunCache, Grid, Objective, SearchOptions, missing_kernel};
+use super::{CoRunCache, Explorer, Grid, Objective, SearchOptions, Strategy, missing_kernel};
 use crate::device::{Direction, LinkTransfer, ProcessorKind};
 use crate::plan::{Axis, Placement, Plan};
 use crate::schedule::{read_bytes, result_bytes};
@@ -82,18 +82,10 @@ pub struct Search {
 /// # Errors
 /// None of the processors allowed has a kernel for the operator.
 pub fn split_search(simulator: &Simulator<'_>, stage: &Stage, options: &SearchOptions) -> Result<Search> {
-    let mut parts = simulator.of_parts();
     // A strategy without axes of its own is searched like channel splits.
-    let axes = match options.strategy.axes() {
-        [] => &[Axis::Channels],
-        axes => axes,
-    };
-    let grids = axes
-        .iter()
-        .map(|&axis| Ok(Rc::new(Grid::new(&parts, stage, options, axis)?)))
-        .collect::<Result<Vec<_>>>()?;
-    let lead = StartDelays::of_host(&parts, stage);
-    search_grid(&mut parts, (0, stage), options, lead, (&grids, &mut CoRunCache::default()))
+    let strategy = if options.strategy.axes().is_empty() { Strategy::ChannelSplit } else { options.strategy };
+    let mut parts = simulator.of_parts();
+    Ok(Explorer::new(&mut parts, std::slice::from_ref(stage), options).searches(strategy)?.remove(0))
 }
 
 /// [`split_search`] over priced grids, by a simulator of parts; `lead` includes the

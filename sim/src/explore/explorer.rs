@@ -172,7 +172,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     }
 
     /// Simulates a plan whose operators were placed one by one; `None` if together they exceed the
-    /// GPU's memory.
+    /// GPU's memory or have no valid schedule.
     pub(super) fn fitting(
         &mut self,
         strategy: Strategy,
@@ -181,7 +181,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
     ) -> Result<Option<Found>> {
         match self.found(strategy, plan, considered) {
             Ok(found) => Ok(Some(found)),
-            Err(SimulateError::GpuMemoryFull { .. }) => Ok(None),
+            Err(SimulateError::GpuMemoryFull { .. } | SimulateError::Schedule(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -40,14 +40,13 @@ mod weights;
 mod work;
 
 use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
-use crate::plan::Plan;
-use crate::simulate::{Prediction, Result, SimulateError, idle_power};
+use crate::simulate::{Prediction, Result, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
 use contention::Contention;
 use label::{Label, Progress, beam, half_merged, merged, undominated};
 pub(super) use model::Model;
-use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, gather, joined};
+use moves::{BOTH, CPU, GPU, Move, Mover, NPU, Step, Trial, gather};
 pub use order::has_branches;
 use order::other_orders;
 use path::CriticalPaths;
@@ -171,7 +170,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
         changes = (changes * STREAM_CHANGES_FACTOR).min(MAX_STREAM_CHANGES);
         let starts = all.iter().map(|found| found.plan.clone()).collect();
         for plan in throughput::balanced(explorer, &models[0], starts, changes)? {
-            all.extend(fitting(explorer, plan, considered)?);
+            all.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
         }
     } else if effort != Effort::Quick {
         considered += search_other_orders(explorer, &mut models, &starts, &mut all)?;
@@ -287,7 +286,7 @@ fn search<'e, 'a>(
         for decisions in decisions {
             let plan = planned::plan(model, &decisions, explorer.options.synchronisation);
             is_new |= contention.learn(model, &decisions, &plan);
-            let plan = fitting(explorer, model.for_workload(plan), considered)?;
+            let plan = explorer.fitting(Strategy::Optimal, model.for_workload(plan), considered)?;
             known = plan.iter().map(|found| found.prediction.latency).chain(known).min();
             found.extend(plan);
         }
@@ -296,14 +295,6 @@ fn search<'e, 'a>(
         }
     }
     Ok((found, considered))
-}
-
-/// Simulates a plan; `None` if it exceeds the GPU's memory or has no valid schedule.
-fn fitting(explorer: &mut Explorer<'_, '_>, plan: Plan, considered: usize) -> Result<Option<Found>> {
-    match explorer.fitting(Strategy::Optimal, plan, considered) {
-        Err(SimulateError::Schedule(_)) => Ok(None),
-        found => found,
-    }
 }
 
 impl Explorer<'_, '_> {

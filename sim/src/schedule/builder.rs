@@ -308,9 +308,8 @@ impl<'a> Builder<'a> {
 
     /// The processors that have a joined result.
     fn joined(&self, stage: usize) -> Holders {
-        let cpu = Holders::one(ProcessorKind::Cpu);
-        let with_gpu = if self.setting.gpu_has_own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) };
-        if self.uses_npu(stage) { with_gpu.with(ProcessorKind::Npu) } else { with_gpu }
+        let joined = Holders::joined(self.setting.gpu_has_own_memory);
+        if self.uses_npu(stage) { joined.with(ProcessorKind::Npu) } else { joined }
     }
 
     fn uses_npu(&self, stage: usize) -> bool {

@@ -244,18 +244,18 @@ impl<'a> GenerationRun<'a> {
 
     /// Cost of all generated tokens of `turn`.
     fn decode(&mut self, turn: usize) -> Result<Cost> {
-        let steps = self.task.turns[turn].generated_tokens;
+        let tokens = self.task.turns[turn].generated_tokens;
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let rearranging = self.rearranging(self.task.turns[turn].prompt_tokens);
         if graphs.hold_whole_steps() {
-            return self.steps(graphs.decode_steps(self.task, turn), &self.plan.decode, rearranging);
+            return self.steps(graphs.decode_steps(self.task, turn, tokens), &self.plan.decode, rearranging);
         }
-        let [first, last] = [0, steps - 1].map(|token| graphs.decode_step(self.task, turn, token));
+        let [first, last] = [0, tokens - 1].map(|token| graphs.decode_step(self.task, turn, token));
         let begin = self.step(first, &self.plan.decode)?;
         let end = self.step(last, &self.plan.decode)?;
-        let latencies = self.token_latencies(turn, steps, begin.latency)?;
+        let latencies = self.token_latencies(turn, tokens, begin.latency)?;
         // Traffic and energy grow linearly with the context.
-        let mean = |begin: f64, end: f64| f64::from(steps) * f64::midpoint(begin, end);
+        let mean = |begin: f64, end: f64| f64::from(tokens) * f64::midpoint(begin, end);
         let answer = Cost {
             latency: latencies.into_iter().fold(Picos::ZERO, Picos::saturating_add),
             bytes: mean(begin.bytes, end.bytes),
@@ -265,29 +265,25 @@ impl<'a> GenerationRun<'a> {
         Ok(rearranging.then(answer, 1))
     }
 
-    /// Latency of each of the `steps` decode steps of a turn, given that of the first, `begin`. Where one processor
-    /// computes the operators over the context, a later token takes longer by their time alone, and no step is
-    /// simulated again; nor is one that equals the step before it, as in graphs of a fixed context.
-    fn token_latencies(&mut self, turn: usize, steps: u32, begin: Picos) -> Result<Vec<Picos>> {
+    /// Latency of each of the first `tokens` tokens of a turn, given that of the first, `begin`. Where one processor
+    /// computes the operators over the context, a later token takes longer by their time alone, and its step is not
+    /// simulated.
+    fn token_latencies(&mut self, turn: usize, tokens: u32, begin: Picos) -> Result<Vec<Picos>> {
         let graphs = self.plan.graphs_of(&self.plan.decode);
         let first = graphs.decode_step(self.task, turn, 0);
         let by = self.context_processor(first);
         let of_first = by.map_or(Ok(Picos::ZERO), |by| self.over_context(first, by))?;
-        let mut known = None;
-        let latency = |token| {
-            let step = graphs.decode_step(self.task, turn, token);
-            let latency = match (by, known) {
-                (Some(by), _) => {
-                    let grown = self.over_context(step, by)?.saturating_sub(of_first);
-                    begin.saturating_add(grown.times(self.task.model.layers))
-                }
-                (None, Some((before, latency))) if before == step => latency,
-                (None, _) => self.step(step, &self.plan.decode)?.latency,
+        let mut latencies = Vec::with_capacity(tokens as usize);
+        for (step, times) in graphs.decode_steps(self.task, turn, tokens) {
+            let latency = if let Some(by) = by {
+                let grown = self.over_context(step, by)?.saturating_sub(of_first);
+                begin.saturating_add(grown.times(self.task.model.layers))
+            } else {
+                self.step(step, &self.plan.decode)?.latency
             };
-            known = Some((step, latency));
-            Ok(latency)
-        };
-        (0..steps).map(latency).collect()
+            latencies.extend(std::iter::repeat_n(latency, times as usize));
+        }
+        Ok(latencies)
     }
 
     /// The processor that computes all operators over the context; `None` where several do, or where an NPU

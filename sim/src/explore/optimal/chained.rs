@@ -6,9 +6,10 @@
 use super::chains::Read;
 use super::{
     At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best,
-    gather, joined,
+    gather,
 };
 use crate::plan::Axis;
+use crate::schedule::Holders;
 use crate::units::Picos;
 
 impl Mover<'_, '_, '_> {
@@ -239,7 +240,7 @@ impl Mover<'_, '_, '_> {
     ) -> Option<u32> {
         let model = self.model;
         let is_inside = |place: &Place| continues_chain && place.at == At::Open(cutting);
-        let has_all = joined(false);
+        let has_all = Holders::joined(false);
         let waits = |&Read { stage, input, .. }: &Read| {
             stage > position
                 && step.places.get(input).is_some_and(|place| {

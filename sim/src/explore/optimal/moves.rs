@@ -172,7 +172,7 @@ impl Mover<'_, '_, '_> {
         let [cpu, gpu, npu] = now.queues;
         // A time that every queue has passed is no constraint.
         let on_gpu = |place: &Place| match place.at {
-            At::With(holders) if holders.has_all(joined(false)) => gpu.max(now.join),
+            At::With(holders) if holders.has_all(Holders::joined(false)) => gpu.max(now.join),
             At::With(_) | At::Open(_) => gpu,
         };
         let uses_npu = self.model.uses_npu;
@@ -267,7 +267,7 @@ impl Mover<'_, '_, '_> {
     /// and GPU compute later comes after that join, so treating them as joined delays nothing.
     pub(super) fn join_all(&self, step: &mut Step, joined_at: Picos) {
         if self.is_relaxed() {
-            step.places.close(|_| true, Place::with(joined(false), joined_at));
+            step.places.close(|_| true, Place::with(Holders::joined(false), joined_at));
         }
     }
 
@@ -361,7 +361,7 @@ impl Mover<'_, '_, '_> {
             (true, false) => lines,
             (true, true) => [0, 1],
         };
-        Place { lines, ..Place::with(joined(self.model.own_memory), ready) }
+        Place { lines, ..Place::with(Holders::joined(self.model.own_memory), ready) }
     }
 
     /// Relaxed: inputs that the next stage reads before the result just joined cross while it waits for the join.
@@ -373,7 +373,7 @@ impl Mover<'_, '_, '_> {
         for &input in &next.inputs[..last] {
             let Some(place) = step.places.get_mut(input) else { continue };
             *place = match place.at {
-                At::Open(_) => Place::with(joined(false), Picos::ZERO),
+                At::Open(_) => Place::with(Holders::joined(false), Picos::ZERO),
                 At::With(holders) => Place { at: At::With(holders.with(ProcessorKind::Cpu)), ..*place },
             };
         }
@@ -384,10 +384,4 @@ impl Mover<'_, '_, '_> {
 pub(super) fn gather(model: &Model<'_>, stage: usize, axis: Axis, cut: u32) -> Picos {
     let all = model.cuts(stage, axis).map_or(cut, |cuts| cuts.all);
     model.transfer_delays(stage, false).gather.scale(f64::from(all - cut) / f64::from(all.max(1)))
-}
-
-/// The processors that have a joined result.
-pub(super) fn joined(own_memory: bool) -> Holders {
-    let cpu = Holders::one(ProcessorKind::Cpu);
-    if own_memory { cpu } else { cpu.with(ProcessorKind::Gpu) }
 }

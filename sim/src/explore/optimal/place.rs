@@ -3,7 +3,6 @@
 //! Responsible for: which place is no worse than another. Not for: when results get there (`moves`). Invariant: the
 //! best of two places is no worse than either.
 
-use super::joined;
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -49,14 +48,14 @@ impl At {
     fn is_no_worse_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::With(own), Self::With(others)) => own.has_all(others),
-            (Self::With(own), Self::Open(_)) => own.has_all(joined(false)),
+            (Self::With(own), Self::Open(_)) => own.has_all(Holders::joined(false)),
             (own @ Self::Open(_), other) => own == other,
         }
     }
 
     /// A place no worse than both: a result that CPU and GPU have is no worse than one in parts.
     fn best_of(self, other: Self) -> Self {
-        let both = joined(false);
+        let both = Holders::joined(false);
         match (self, other) {
             (Self::With(own), Self::With(others)) => Self::With(own.with_all(others)),
             (Self::With(own), Self::Open(_)) | (Self::Open(_), Self::With(own)) => {
@@ -114,7 +113,7 @@ impl Place {
     pub(super) fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Open(_), At::Open(_)) => self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1],
-            (At::With(own), At::With(_)) => own.has_all(joined(false)) || self.lacking() <= other.lacking(),
+            (At::With(own), At::With(_)) => own.has_all(Holders::joined(false)) || self.lacking() <= other.lacking(),
             (At::With(_), At::Open(_)) | (At::Open(_), At::With(_)) => true,
         };
         has_lines

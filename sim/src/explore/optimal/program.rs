@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use super::{
     At, Cutting, Label, Move, Mover, NEVER, Place, Places, Progress, Rest, Trial, WITH_NPU, Weights, beam,
-    best, half_merged, joined, merged, undominated,
+    best, half_merged, merged, undominated,
 };
 use crate::device::ProcessorKind;
 use crate::plan::Axis;
+use crate::schedule::Holders;
 use crate::units::Picos;
 
 /// Labels for the cuts of a chain that stays open: one per sampled cut, and, relaxed, one per bucket of
@@ -259,7 +260,7 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
         let Some(way) = best(ways, (cpu, gpu), (model, Weights::TIME)) else { return false };
         let join = (cpu + way.cpu).max(gpu + way.gpu) + model.transfer_delays(end - 1, true).join;
         let now = Progress { queues: [join, join, npu], join, ..label.now };
-        let joined = Place::with(joined(model.own_memory), join);
+        let joined = Place::with(Holders::joined(model.own_memory), join);
         self.rest.least_costs(model, &now, end, model.possible_states(end, Some(&joined))).0
             > self.limits.cost
     }

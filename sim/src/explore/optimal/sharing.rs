@@ -3,9 +3,10 @@
 //! Responsible for: when the parts end and are joined. Not for: which shares end together (`shares`).
 //! Invariant: relaxed, the NPU is busy no longer than in any shares of the given range.
 
-use super::{At, CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step, joined};
+use super::{At, CPU, Cutting, GPU, Members, Model, Move, Mover, NPU, Place, Sharing, Step};
 use crate::device::ProcessorKind;
 use crate::plan::{Placement, Processor};
+use crate::schedule::Holders;
 
 impl Mover<'_, '_, '_> {
     /// The NPU and others each compute a part of a stage, which is then joined.
@@ -51,7 +52,7 @@ impl Mover<'_, '_, '_> {
         let end = end + model.transfer_delays(stage, self.is_relaxed()).join;
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
         self.join_all(step, end);
-        let holders = joined(model.own_memory).with(ProcessorKind::Npu);
+        let holders = Holders::joined(model.own_memory).with(ProcessorKind::Npu);
         let place = Place { at: At::With(holders), ..self.joined_place([0; 2], end) };
         Some((place, Move::Shared { cutting, counts }))
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::device::{ProcessorKind, Profile};
 use crate::explore::{SearchOptions, Strategy, explore};
 use crate::kernel::Library;
-use crate::plan::{Axis, Mechanism, Placement, Processor};
+use crate::plan::{Axis, Mechanism, Placement, Plan, Processor};
 use crate::schedule::Holders;
 use crate::simulate::{Measure, Pipeline, Simulator};
 use crate::workload::{

@@ -90,10 +90,9 @@ impl Graphs {
         }
     }
 
-    /// Steps that generate the tokens of a turn, each with the number of consecutive runs.
-    pub(super) fn decode_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
-        let tokens = 0..task.turns[turn].generated_tokens;
-        run_lengths(tokens.map(|token| self.decode_step(task, turn, token)))
+    /// Steps that generate the first `tokens` tokens of a turn, each with the number of consecutive runs.
+    pub(super) fn decode_steps(self, task: &LanguageTask, turn: usize, tokens: u32) -> Vec<(TokenStep, u32)> {
+        run_lengths((0..tokens).map(|token| self.decode_step(task, turn, token)))
     }
 
     /// The stages of one step. A compiled graph computes the logits of all its tokens (`logits` of Qualcomm's
@@ -146,7 +145,7 @@ mod tests {
         let turn = Turn { prompt_tokens: 600, generated_tokens: 1000 };
         let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::W4a16, turn);
         let graphs = Graphs::compiled(&task);
-        [graphs.prefill_steps(&task, 0), graphs.decode_steps(&task, 0)]
+        [graphs.prefill_steps(&task, 0), graphs.decode_steps(&task, 0, 1000)]
             .map(|steps| steps.into_iter().map(|(step, times)| (step.context, times)).collect())
     }
 

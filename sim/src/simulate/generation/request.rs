@@ -46,9 +46,8 @@ pub fn price_tokens(
     plan: &GenerationPlan,
 ) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
-    for token in 0..tokens {
-        let step = plan.graphs_of(&plan.decode).decode_step(of.task, turn, token);
-        request.append(&priced_step(of, plan, (step, &plan.decode))?, 1);
+    for (step, times) in plan.graphs_of(&plan.decode).decode_steps(of.task, turn, tokens) {
+        request.append(&priced_step(of, plan, (step, &plan.decode))?, times);
     }
     Ok(request)
 }
