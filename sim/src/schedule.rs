@@ -251,7 +251,7 @@ pub fn schedule(stages: &[Stage], plan: &Plan, setting: &Setting) -> Result<Sche
 fn check_order(stages: &[Stage], plan: &Plan) -> Result<(), ScheduleError> {
     let mut is_computed = vec![false; stages.len()];
     for &stage in &plan.order {
-        let is_next = |of: &Stage| !is_computed[stage] && of.inputs.iter().all(|&input| is_computed[input]);
+        let is_next = |of: &Stage| !is_computed[stage] && of.inputs().all(|input| is_computed[input]);
         if !stages.get(stage).is_some_and(is_next) {
             return Err(ScheduleError::Order { stage });
         }
@@ -267,7 +267,7 @@ fn leaves_its_chain(stages: &[Stage], plan: &Plan) -> Vec<bool> {
     if plan.chains.is_empty() {
         return leaves;
     }
-    let reads = || stages.iter().enumerate().flat_map(|(stage, s)| s.inputs.iter().map(move |&i| (stage, i)));
+    let reads = || stages.iter().enumerate().flat_map(|(stage, s)| s.inputs().map(move |i| (stage, i)));
     reads().for_each(|(_, input)| leaves[input] = false);
     for (_, input) in reads().filter(|&(stage, input)| plan.chain(stage) != plan.chain(input)) {
         leaves[input] = true;

@@ -16,7 +16,7 @@ mod operator_sets;
 mod shape;
 
 pub use assemble::{InputTable, constants};
-pub use fuse::{Stage, fuse};
+pub use fuse::{Read, Stage, fuse};
 pub use graph::{Graph, GraphBuilder, GraphError, Node, NodeId, Source};
 pub use language_model::{
     ConfigError, GraphContexts, LanguageModel, LanguageTask, StepParts, StepStages, TokenStep, Turn,

@@ -139,8 +139,8 @@ pub(super) fn operations<T: Element>(
 /// input of the workload the next free index.
 fn reads(stage: &Stage, next_input: &mut usize) -> Vec<usize> {
     let tensor_at = |position| {
-        if let Some((_, producer)) = stage.reads().find(|&(at, _)| at == position) {
-            return producer;
+        if let Some(read) = stage.reads.iter().find(|read| read.position == position) {
+            return read.input;
         }
         *next_input += 1;
         *next_input - 1

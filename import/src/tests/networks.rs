@@ -92,7 +92,7 @@ fn with_node(model: Builder, node: &Node, reads: &[&str], to: &str) -> Builder {
 
 /// The layers that plans are made for, with their inputs.
 fn layers(graph: &Graph) -> Vec<(Layer, Vec<usize>)> {
-    fuse(graph).into_iter().map(|stage| (stage.layer, stage.inputs)).collect()
+    fuse(graph).into_iter().map(|stage| (stage.layer.clone(), stage.inputs().collect())).collect()
 }
 
 #[test]

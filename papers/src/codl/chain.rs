@@ -20,7 +20,7 @@ pub(super) fn compare(comparison: &mut Comparison, bench: &Bench<'_>, stages: &[
     let mut best = (0, f64::NEG_INFINITY);
     for length in 2..=MAX_LENGTH.min(stages.len()) {
         let stages = &stages[..length];
-        if stages[length - 1].inputs != [length - 2] {
+        if !stages[length - 1].inputs().eq([length - 2]) {
             break;
         }
         let halves = stages.iter().map(|stage| bench.cut(stage, Axis::Height, HALF)).collect::<Option<_>>();

@@ -7,6 +7,8 @@ use coexec_sim::{
     Axis, CoreSet, KernelTable, Library, Mechanism, Picos, Plan, Prediction, Profile, Simulator, Stage,
 };
 
+use coexec_sim::workload::Read;
+
 use super::{THREADS, stages};
 use crate::{Inputs, Result};
 
@@ -195,9 +197,8 @@ pub(super) fn light_model_speedup(profile: &Profile) -> Result<f64> {
 /// input of the network waits for the operator before it too.
 fn in_sequence(mut stages: Vec<Stage>) -> Vec<Stage> {
     for (index, stage) in stages.iter_mut().enumerate().skip(1) {
-        if stage.inputs.is_empty() {
-            stage.inputs.push(index - 1);
-            stage.positions.push(0);
+        if stage.reads.is_empty() {
+            stage.reads.push(Read { position: 0, input: index - 1 });
         }
     }
     stages

@@ -19,7 +19,7 @@ use crate::plan::{Axis, Placement, Plan, Processor, Regions, follows, owned, wid
 use crate::schedule::read_bytes;
 use crate::simulate::hand_over_delay;
 use crate::units::{Bytes, Picos};
-use crate::workload::Stage;
+use crate::workload::{Read, Stage};
 
 /// Steps of the ratio (section 3).
 const TENTHS: u32 = 10;
@@ -274,8 +274,8 @@ pub(super) fn can_follow(
     cuts: &[Regions],
     own: &Regions,
 ) -> bool {
-    let mut reads = stages[next].reads().filter(|&(_, input)| input >= head);
-    reads.all(|(position, input)| {
+    let mut reads = stages[next].reads.iter().filter(|read| read.input >= head);
+    reads.all(|&Read { position, input }| {
         follows(axis, (&stages[next], position, own), (&stages[input], &cuts[input - head])).is_ok()
     })
 }

@@ -206,7 +206,7 @@ fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
         let mut partition = Partition { delegated: takes[first], ..Partition::default() };
         // Stages read only earlier ones, so one pass finds all.
         for stage in first..stages.len() {
-            let is_ready = !is_done[stage] && stages[stage].inputs.iter().all(|&input| is_done[input]);
+            let is_ready = !is_done[stage] && stages[stage].inputs().all(|input| is_done[input]);
             if is_ready && takes[stage] == partition.delegated {
                 is_done[stage] = true;
                 partition.nodes += stages[stage].nodes.len().max(1);
@@ -230,7 +230,7 @@ fn cross(
     let mut has_crossed = vec![false; stages.len()];
     for partition in partitions {
         for &stage in &partition.stages {
-            for &input in &stages[stage].inputs {
+            for input in stages[stage].inputs() {
                 if delegated[input] == delegated[stage] || std::mem::replace(&mut has_crossed[input], true) {
                     continue;
                 }

@@ -120,7 +120,7 @@ const TYPICAL_LIVE_RESULTS: usize = 8;
 impl Budget {
     fn of(effort: Effort, model: &Model<'_>) -> Self {
         // The work per label and per simulation grows with the number of inputs.
-        let read: usize = model.stages.iter().map(|stage| stage.inputs.len()).sum();
+        let read: usize = model.stages.iter().map(|stage| stage.reads.len()).sum();
         let stages = model.stages.len().max(read / TYPICAL_INPUTS);
         let open: usize = model.live.iter().map(Vec::len).sum();
         let wide = (open / (model.stages.len() * TYPICAL_LIVE_RESULTS).max(1)).max(1);

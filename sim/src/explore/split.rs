@@ -81,11 +81,8 @@ pub(super) fn on_one_processor(
 
 /// Whether each operator reads the result of the one before it and no other.
 fn is_chain(stages: &[Stage]) -> bool {
-    stages.iter().enumerate().all(|(index, stage)| match stage.inputs.as_slice() {
-        [] => index == 0,
-        [input] => input + 1 == index,
-        _ => false,
-    })
+    let reads_before = |(index, stage): (usize, &Stage)| stage.inputs().eq(index.checked_sub(1));
+    stages.iter().enumerate().all(reads_before)
 }
 
 /// Place of a sequence's latest result: on the CPU, on the GPU, or (index 2) visible to

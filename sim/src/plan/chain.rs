@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use thiserror::Error;
 
 use super::{Axis, MAX_PARTS, Placement, Plan, Processor, Region, Span};
-use crate::workload::Stage;
+use crate::workload::{Read, Stage};
 
 /// The region of each part of an operator, in the order of its placement.
 pub type Regions = ArrayVec<Region, MAX_PARTS>;
@@ -78,7 +78,7 @@ fn widen_inputs(
 ) {
     let (before, rest) = regions.split_at_mut(index);
     let stage = &stages[first + index];
-    for (position, input) in stage.reads() {
+    for &Read { position, input } in &stage.reads {
         let Some(producer) = input.checked_sub(first).filter(|_| is_chained(first + index, input)) else {
             continue;
         };
@@ -169,7 +169,8 @@ pub fn check_chains(stages: &[Stage], plan: &Plan) -> Result<(), ChainError> {
             }
             Some(_) => {}
         }
-        for (position, input) in stage.reads().filter(|&(_, input)| plan.chain(input) == Some(chain)) {
+        let in_chain = stage.reads.iter().filter(|read| plan.chain(read.input) == Some(chain));
+        for &Read { position, input } in in_chain {
             let before = (&stages[input], &owned(&stages[input], &plan.placements[input]));
             follows(axis, (stage, position, &owned(stage, placement)), before).map_err(wrong)?;
         }

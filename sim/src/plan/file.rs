@@ -193,7 +193,7 @@ impl<'s> Order<'s> {
         if std::mem::replace(&mut self.is_planned[stage], true) {
             return Err(wrong("each operator once".to_owned()));
         }
-        if let Some(&input) = self.stages[stage].inputs.iter().find(|&&input| !self.is_planned[input]) {
+        if let Some(input) = self.stages[stage].inputs().find(|&input| !self.is_planned[input]) {
             return Err(wrong(format!("{:?} before it, which it reads", self.stages[input].name)));
         }
         self.so_far.push(stage);

@@ -105,14 +105,14 @@ impl<'a> Builder<'a> {
 
     /// Adds the command of a part, and the hand-overs that it needs.
     fn compute(&mut self, stage: usize, part: usize, by: Processor) -> Result<CommandId, ScheduleError> {
-        let inputs = &self.stages[stage].inputs;
+        let inputs = self.stages[stage].inputs();
         let mut after = Vec::with_capacity(inputs.len() + 1);
         match by {
             Processor::Gpu => after.extend(self.inputs_onto_gpu(stage)),
             Processor::Cpu(_) if self.setting.cpu_fills_the_queue => after.extend(self.submission),
             Processor::Cpu(_) | Processor::Npu(_) => {}
         }
-        for &input in inputs {
+        for input in inputs {
             after.push(self.visible(stage, part, by, input)?);
         }
         if by == Processor::Gpu {
@@ -231,7 +231,7 @@ impl<'a> Builder<'a> {
     /// The results of the workload that only the GPU has.
     fn results_of_the_gpu(&self) -> Vec<usize> {
         let mut is_result = vec![true; self.stages.len()];
-        self.stages.iter().flat_map(|stage| &stage.inputs).for_each(|&input| is_result[input] = false);
+        self.stages.iter().flat_map(Stage::inputs).for_each(|input| is_result[input] = false);
         let with_gpu = |stage: &usize| self.residences[*stage].holders.is_only(ProcessorKind::Gpu);
         (0..self.stages.len()).filter(|&stage| is_result[stage]).filter(with_gpu).collect()
     }

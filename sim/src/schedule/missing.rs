@@ -6,7 +6,7 @@
 use crate::device::ProcessorKind;
 use crate::plan::{Axis, Placement, Region, Regions, Span};
 use crate::units::Bytes;
-use crate::workload::{Layer, Shape, Stage};
+use crate::workload::{Layer, Read, Shape, Stage};
 
 /// Bytes of a result that must be handed over to each processor.
 pub type Missing = [Bytes; ProcessorKind::ALL.len()];
@@ -56,7 +56,7 @@ pub fn missing(stages: &[Stage], placements: &[Placement], computed: &[Regions])
     let mut needs = vec![Owned::default(); stages.len()];
     let mut is_read = vec![false; stages.len()];
     for (stage, parts) in stages.iter().zip(&owned) {
-        for (position, input) in stage.reads() {
+        for &Read { position, input } in &stage.reads {
             is_read[input] = true;
             let extent = stages[input].layer.operator.output();
             for (need, &part) in needs[input].iter_mut().zip(parts) {
@@ -108,10 +108,11 @@ pub fn read_bytes(layer: &Layer) -> Bytes {
 
 /// Bytes of the workload's inputs that a stage reads, without constants.
 pub fn input_bytes(stage: &Stage) -> Bytes {
-    if stage.inputs.len() + stage.constants.len() >= stage.input_count {
+    if stage.reads.len() + stage.constants.len() >= stage.input_count {
         return Bytes::ZERO;
     }
-    let is_given = |(at, _): &(usize, Shape)| !stage.positions.contains(at) && !stage.constants.contains(at);
+    let is_computed = |at: usize| stage.reads.iter().any(|read| read.position == at);
+    let is_given = |&(at, _): &(usize, Shape)| !is_computed(at) && !stage.constants.contains(&at);
     let given = stage.layer.read_shapes().enumerate().filter(is_given);
     bytes_of(given.map(|(_, shape)| shape.elements()).sum(), &stage.layer)
 }

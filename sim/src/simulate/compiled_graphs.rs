@@ -11,7 +11,7 @@ use crate::kernel::npu::compiled::{Graph, Kernel, Member, Producer, most_ahead_u
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan, Processor};
 use crate::units::Picos;
-use crate::workload::{Layer, Operator, Stage};
+use crate::workload::{Layer, Operator, Read, Stage};
 
 /// How the NPU runs each stage in a compiled graph; `None` for stages outside such graphs.
 pub(super) type Compiled = Vec<Option<(Phases, Detail)>>;
@@ -149,7 +149,7 @@ fn without_free_operators(stages: &[Stage], inside: &mut [Option<InGraph>]) {
     };
     let free: Vec<bool> = inside.iter().map(is_free).collect();
     for (reader, stage) in stages.iter().enumerate() {
-        for &input in &stage.inputs {
+        for input in stage.inputs() {
             if let Some(InGraph { least, .. }) = inside[reader].as_mut().filter(|_| free[input]) {
                 least[1] = least[0];
             }
@@ -165,12 +165,8 @@ fn without_free_operators(stages: &[Stage], inside: &mut [Option<InGraph>]) {
 /// How the NPU runs a layer in a graph of its own.
 pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phases, Detail), Unsupported> {
     let operands = layer.operator.inputs().len();
-    let member = Member {
-        layer,
-        inputs: Vec::new(),
-        positions: &[],
-        input_count: operands + layer.linked.of_two_operands() as usize,
-    };
+    let member =
+        Member { layer, reads: Vec::new(), input_count: operands + layer.linked.of_two_operands() as usize };
     let graph = Graph::new(&[member], parameters.on_chip_bytes.value)?;
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
@@ -196,8 +192,8 @@ fn graphs(
         let joins = running.is_some_and(|running| {
             let first = graphs[running][0];
             let is_before = |input: usize| positions[input] < positions[first];
-            let is_ready = |&input: &usize| is_before(input) || graph_of[input] == Some(running);
-            stage.inputs.iter().all(is_ready)
+            let is_ready = |input: usize| is_before(input) || graph_of[input] == Some(running);
+            stage.inputs().all(is_ready)
         });
         if !joins {
             graphs.push(Vec::new());
@@ -212,13 +208,13 @@ fn graphs(
 /// The stages of a graph as members for the kernel model.
 fn members<'a>(stages: &'a [Stage], graph: &[usize], positions: &[usize]) -> Vec<Member<'a>> {
     let position = |&stage: &usize| positions[stage];
-    let producer = |input: &usize| match graph.binary_search_by_key(&position(input), position) {
-        Ok(position) => Producer::Member(position),
-        Err(_) => Producer::Outside(*input),
+    let read = |&Read { position: at, input }: &Read| {
+        let member = graph.binary_search_by_key(&position(&input), position);
+        (at, member.map_or(Producer::Outside(input), Producer::Member))
     };
     let member = |&stage: &usize| {
-        let Stage { layer, inputs, positions, input_count, .. } = &stages[stage];
-        Member { layer, inputs: inputs.iter().map(producer).collect(), positions, input_count: *input_count }
+        let Stage { layer, reads, input_count, .. } = &stages[stage];
+        Member { layer, reads: reads.iter().map(read).collect(), input_count: *input_count }
     };
     graph.iter().map(member).collect()
 }

@@ -97,7 +97,7 @@ fn copies(device: &Profile, plan: &Plan) -> bool {
 fn peak_live(stages: &[Stage], plan: &Plan, bytes: &[Bytes]) -> Bytes {
     let mut ends = vec![stages.len(); stages.len()];
     for (position, reader) in plan.in_order().enumerate() {
-        stages[reader].inputs.iter().for_each(|&input| ends[input] = position);
+        stages[reader].inputs().for_each(|input| ends[input] = position);
     }
     let mut leaving: Vec<Bytes> = vec![Bytes::ZERO; stages.len() + 1];
     let (mut alive, mut most) = (Bytes::ZERO, Bytes::ZERO);

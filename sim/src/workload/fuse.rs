@@ -12,6 +12,15 @@ use super::operator::Operator;
 use super::{Elementwise, Graph, Layer, Node, NodeId, SecondOperand, Source};
 use crate::units::Bytes;
 
+/// A result of another stage that a stage reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Position among all tensors that the reader reads.
+    pub position: usize,
+    /// The stage whose result it is.
+    pub input: usize,
+}
+
 /// One layer of a fused graph and its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -19,11 +28,9 @@ pub struct Stage {
     pub name: String,
     /// The layer.
     pub layer: Layer,
-    /// The stages whose results it reads: those of the operator in its order,
-    /// then those of linked functions. Graph inputs are omitted.
-    pub inputs: Vec<usize>,
-    /// Position of each of `inputs` among all tensors that it reads.
-    pub positions: Vec<usize>,
+    /// The results of other stages that it reads: those of the operator in its order, then those of linked
+    /// functions. Graph inputs are omitted.
+    pub reads: Vec<Read>,
     /// Number of tensors that it reads, graph inputs included.
     pub input_count: usize,
     /// Positions of constants of the model among all tensors that it reads, those of the operator before those of
@@ -49,9 +56,9 @@ impl Stage {
         Bytes(elements * self.layer.data_type.activation_bytes())
     }
 
-    /// The stages whose results it reads, each with the position of the result among all tensors that it reads.
-    pub fn reads(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> + '_ {
-        self.positions.iter().copied().zip(self.inputs.iter().copied())
+    /// The stages whose results it reads.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator + Clone + '_ {
+        self.reads.iter().map(|read| read.input)
     }
 
     /// Rows of the tensor at `position` that `rows` of the output need; `None` if they need all of them, as
@@ -73,8 +80,7 @@ impl Stage {
         Self {
             name,
             layer,
-            inputs: Vec::new(),
-            positions: Vec::new(),
+            reads: Vec::new(),
             input_count: 1,
             constants: Vec::new(),
             nodes: Vec::new(),
@@ -85,7 +91,14 @@ impl Stage {
     /// This stage without its inputs from other stages.
     #[must_use]
     pub fn isolated(&self) -> Self {
-        Self { inputs: Vec::new(), positions: Vec::new(), ..self.clone() }
+        self.renumbered(|_| None)
+    }
+
+    /// This stage with other numbers for the stages whose results it reads; without those that have none.
+    #[must_use]
+    pub fn renumbered(&self, number: impl Fn(usize) -> Option<usize>) -> Self {
+        let renumber = |read: &Read| Some(Read { input: number(read.input)?, ..*read });
+        Self { reads: self.reads.iter().filter_map(renumber).collect(), ..self.clone() }
     }
 }
 
@@ -130,13 +143,12 @@ struct Fusion {
 
 impl Fusion {
     fn start(&mut self, node: &Node, graph: &Graph) -> usize {
-        let computed = |(at, &source)| Some((at, self.producing_stage(source)?));
-        let (positions, inputs) = (0..).zip(&node.inputs).filter_map(computed).unzip();
+        let computed = |(position, &source)| Some(Read { position, input: self.producing_stage(source)? });
+        let reads = (0..).zip(&node.inputs).filter_map(computed).collect();
         self.stages.push(Stage {
             name: node.name.clone(),
             layer: Layer::new(node.operator.clone(), node.data_type.unwrap_or(graph.data_type())),
-            inputs,
-            positions,
+            reads,
             input_count: node.inputs.len(),
             constants: (0..)
                 .zip(&node.inputs)
@@ -194,9 +206,8 @@ impl Fusion {
         }
         let is_constant = node.inputs.get(1 - position).is_some_and(|&source| graph.is_constant(source));
         host.constants.extend(is_constant.then_some(host.input_count));
-        if let Some(other) = other.flatten() {
-            host.inputs.push(other);
-            host.positions.push(host.input_count);
+        if let Some(input) = other.flatten() {
+            host.reads.push(Read { position: host.input_count, input });
         }
         host.input_count += usize::from(other.is_some());
         Some(stage)

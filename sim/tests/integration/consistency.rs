@@ -46,7 +46,7 @@ fn any_order(stages: &[Stage], choices: &[[Index; 3]]) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::new();
     for choice in &choices[..stages.len()] {
         let can_be_next = |stage: &usize| {
-            !order.contains(stage) && stages[*stage].inputs.iter().all(|input| order.contains(input))
+            !order.contains(stage) && stages[*stage].inputs().all(|input| order.contains(&input))
         };
         let next: Vec<usize> = (0..stages.len()).filter(can_be_next).collect();
         order.push(next[choice[1].index(next.len())]);

@@ -8,7 +8,7 @@ use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, Processor};
 use coexec_sim::simulate::{Prediction, SimulateError, Simulator, StepKind, Transfers, execute, timeline};
 use coexec_sim::timeline::Activity;
 use coexec_sim::units::{Bytes, Picos};
-use coexec_sim::workload::{DataType, Layer, Linear, Operator, Stage, fuse, network};
+use coexec_sim::workload::{DataType, Layer, Linear, Operator, Read, Stage, fuse, network};
 
 /// Faster than any link: a transfer of a megabyte takes one picosecond.
 const INFINITE_GBPS: f64 = 1e9;
@@ -67,7 +67,7 @@ fn chain(features: &[u32]) -> Vec<Stage> {
         .map(|(index, widths)| linear(&format!("layer{index}"), 512, widths[0], widths[1]))
         .collect();
     for (index, stage) in stages.iter_mut().enumerate().skip(1) {
-        (stage.inputs, stage.positions) = (vec![index - 1], vec![0]);
+        stage.reads = vec![Read { position: 0, input: index - 1 }];
     }
     stages
 }

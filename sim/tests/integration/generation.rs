@@ -7,7 +7,7 @@ use coexec_sim::plan::{Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Conversation, Simulator, generate, generation_timeline};
 use coexec_sim::units::Picos;
 use coexec_sim::workload::{
-    GraphContexts, LanguageModel, LanguageTask, Stage, TokenStep, Turn, WeightFormat,
+    GraphContexts, LanguageModel, LanguageTask, Read, Stage, TokenStep, Turn, WeightFormat,
 };
 
 fn task() -> LanguageTask {
@@ -37,15 +37,13 @@ fn unrolled(task: &LanguageTask, step: TokenStep, plan: [&[Placement]; 3]) -> (V
         for _ in 0..count {
             let offset = all.len();
             all.extend(part.iter().map(|stage| {
-                let mut inputs: Vec<usize> = stage.inputs.iter().map(|input| input + offset).collect();
-                let mut positions = stage.positions.clone();
-                if inputs.len() < stage.input_count && stage.name == "attention-norm"
+                let mut stage = stage.renumbered(|input| Some(input + offset));
+                if stage.reads.len() < stage.input_count && stage.name == "attention-norm"
                     || stage.name == "last-norm"
                 {
-                    inputs.push(offset - 1);
-                    positions.push(0);
+                    stage.reads.push(Read { position: 0, input: offset - 1 });
                 }
-                Stage { inputs, positions, ..stage.clone() }
+                stage
             }));
             placements.extend_from_slice(placed);
         }

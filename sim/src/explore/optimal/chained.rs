@@ -5,8 +5,7 @@
 
 use super::chains::Read;
 use super::{
-    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best,
-    gather,
+    At, BOTH, CPU, Cutting, GPU, Move, Mover, Place, Places, Progress, Step, Way, Ways, Weights, best, gather,
 };
 use crate::plan::Axis;
 use crate::schedule::Holders;
@@ -196,7 +195,7 @@ impl Mover<'_, '_, '_> {
     ) -> Vec<(usize, [Picos; 2])> {
         let continues_parts = |place: &Place, ids| self.continues_parts(place, ids, cutting.axis);
         let mut late = Vec::new();
-        let inputs = self.model.stages[position].inputs.iter().copied();
+        let inputs = self.model.stages[position].inputs();
         for by in BOTH {
             let is_inside = |place: &Place, input| continues_parts(place, [position, input]);
             self.read(step, (by, position), inputs.clone(), is_inside);

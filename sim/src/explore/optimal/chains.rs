@@ -116,8 +116,8 @@ fn add(
 /// The reads of the stages `position..end` from before `position`.
 fn reads(model: &Model<'_>, position: usize, end: usize) -> Vec<Read> {
     let of = |stage: usize| {
-        let inputs = model.stages[stage].reads().filter(move |&(_, input)| input < position);
-        inputs.map(move |(at, input)| Read { stage, at, input })
+        let reads = model.stages[stage].reads.iter().filter(move |read| read.input < position);
+        reads.map(move |read| Read { stage, at: read.position, input: read.input })
     };
     (position..end).flat_map(of).collect()
 }

@@ -207,7 +207,5 @@ impl<'e, 'a> Contention<'e, 'a> {
 
 /// A stage of the workload that begins at `start`.
 pub(super) fn within(stages: &[Stage], start: usize, stage: usize) -> Stage {
-    let inside = |(position, input): (usize, usize)| Some((position, input.checked_sub(start)?));
-    let (positions, inputs) = stages[stage].reads().filter_map(inside).unzip();
-    Stage { inputs, positions, ..stages[stage].clone() }
+    stages[stage].renumbered(|input| input.checked_sub(start))
 }

@@ -240,8 +240,8 @@ impl<'e> Model<'e> {
     pub(super) fn is_linkable(&self, stage: usize, input: usize, axis: Axis) -> bool {
         let [reader, producer] = [stage, input].map(|index| &self.stages[index]);
         let has_rows = axis != Axis::Height || reader.layer.operator.separate_rows().is_some();
-        let mut reads = reader.reads().filter(|&(_, read)| read == input);
-        has_rows && reads.all(|(position, _)| is_chainable(axis, (reader, position), producer).is_ok())
+        let mut reads = reader.reads.iter().filter(|read| read.input == input);
+        has_rows && reads.all(|read| is_chainable(axis, (reader, read.position), producer).is_ok())
     }
 
     /// Lines that CPU and GPU compute, halos included, of each stage of a chain that ends before `end`

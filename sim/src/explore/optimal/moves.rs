@@ -301,7 +301,7 @@ impl Mover<'_, '_, '_> {
         if !cost.is_known() {
             return None;
         }
-        self.read(step, (by, stage), self.model.stages[stage].inputs.iter().copied(), |_, _| false);
+        self.read(step, (by, stage), self.model.stages[stage].inputs(), |_, _| false);
         if by == ProcessorKind::Gpu {
             step.now.queues[GPU] = step.gpu_start();
         }
@@ -322,7 +322,7 @@ impl Mover<'_, '_, '_> {
         for by in BOTH {
             let continues_parts =
                 |place: &Place, input| self.continues_parts(place, [stage, input], cutting.axis);
-            self.read(step, (by, stage), model.stages[stage].inputs.iter().copied(), continues_parts);
+            self.read(step, (by, stage), model.stages[stage].inputs(), continues_parts);
         }
         let (cpu_start, gpu_start) = (step.now.queues[CPU], step.gpu_start());
         let delays = model.transfer_delays(stage, self.is_relaxed());
@@ -369,8 +369,10 @@ impl Mover<'_, '_, '_> {
         let joins =
             matches!(decided, Move::Cut { .. } | Move::Shared { .. } | Move::Chain { stays_open: false, .. });
         let Some(next) = self.model.stages.get(end).filter(|_| joins && self.is_relaxed()) else { return };
-        let Some(last) = next.inputs.iter().position(|&input| input + 1 == end) else { return };
-        for &input in &next.inputs[..last] {
+        if next.inputs().all(|input| input + 1 != end) {
+            return;
+        }
+        for input in next.inputs().take_while(|&input| input + 1 != end) {
             let Some(place) = step.places.get_mut(input) else { continue };
             *place = match place.at {
                 At::Open(_) => Place::with(Holders::joined(false), Picos::ZERO),

@@ -14,10 +14,10 @@ pub(super) fn other_orders(stages: &[Stage]) -> Vec<Vec<usize>> {
     let count = stages.len();
     let [mut before, mut after] = [vec![0; count], vec![0; count]];
     for stage in 0..count {
-        before[stage] = stages[stage].inputs.iter().map(|&input| before[input] + 1).max().unwrap_or(0);
+        before[stage] = stages[stage].inputs().map(|input| before[input] + 1).max().unwrap_or(0);
     }
     for stage in (0..count).rev() {
-        stages[stage].inputs.iter().for_each(|&input| after[input] = after[input].max(after[stage] + 1));
+        stages[stage].inputs().for_each(|input| after[input] = after[input].max(after[stage] + 1));
     }
     let [mut by_start, mut by_end] = [0, 1].map(|_| (0..count).collect::<Vec<usize>>());
     by_start.sort_by_key(|&stage| before[stage]);
@@ -36,7 +36,7 @@ fn depth_first(stages: &[Stage], later_first: bool) -> Vec<usize> {
     for result in (0..stages.len()).rev() {
         let mut open = vec![result];
         while let Some(&stage) = open.last() {
-            let missing = stages[stage].inputs.iter().copied().filter(|&input| !is_placed[input]);
+            let missing = stages[stage].inputs().filter(|&input| !is_placed[input]);
             if let Some(input) = if later_first { missing.max() } else { missing.min() } {
                 open.push(input);
                 continue;
@@ -59,11 +59,7 @@ pub fn has_branches(stages: &[Stage]) -> bool {
 pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
     let mut positions = vec![0; stages.len()];
     order.iter().enumerate().for_each(|(position, &stage)| positions[stage] = position);
-    let moved = |&stage: &usize| {
-        let inputs = stages[stage].inputs.iter().map(|&input| positions[input]).collect();
-        Stage { inputs, ..stages[stage].clone() }
-    };
-    order.iter().map(moved).collect()
+    order.iter().map(|&stage| stages[stage].renumbered(|input| Some(positions[input]))).collect()
 }
 
 /// At each position, the earlier stages whose results are read from there on; and the results that each stage is
@@ -71,7 +67,7 @@ pub(super) fn reordered(stages: &[Stage], order: &[usize]) -> Vec<Stage> {
 pub(super) fn live(stages: &[Stage]) -> [Vec<Vec<usize>>; 2] {
     let mut last_read = vec![0; stages.len()];
     for (index, stage) in stages.iter().enumerate() {
-        stage.inputs.iter().for_each(|&input| last_read[input] = index);
+        stage.inputs().for_each(|input| last_read[input] = index);
     }
     let (mut live, mut last_reads) = (vec![Vec::new(); stages.len() + 1], vec![Vec::new(); stages.len()]);
     for (stage, &last) in last_read.iter().enumerate().filter(|(stage, last)| *last > stage) {
@@ -89,13 +85,14 @@ const MAX_NEXT_SETS: usize = 8;
 pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
     let mut next: Vec<Option<Vec<Vec<usize>>>> = vec![Some(Vec::new()); stages.len() + 1];
     for (index, stage) in stages.iter().enumerate() {
-        let first = stage.inputs.iter().max().map_or(0, |&input| input + 1);
+        let inputs: Vec<usize> = stage.inputs().collect();
+        let first = inputs.iter().max().map_or(0, |&input| input + 1);
         for at in &mut next[first..=index] {
             let Some(known) = at else { continue };
-            if stage.inputs.is_empty() || known.len() == MAX_NEXT_SETS {
+            if inputs.is_empty() || known.len() == MAX_NEXT_SETS {
                 *at = None;
-            } else if !known.contains(&stage.inputs) {
-                known.push(stage.inputs.clone());
+            } else if !known.contains(&inputs) {
+                known.push(inputs.clone());
             }
         }
     }
@@ -106,7 +103,7 @@ pub(super) fn next(stages: &[Stage]) -> Vec<Vec<Vec<usize>>> {
 pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
     let mut readers = vec![Vec::new(); stages.len()];
     for (index, stage) in stages.iter().enumerate() {
-        stage.reads().for_each(|(position, input)| readers[input].push((index, position)));
+        stage.reads.iter().for_each(|read| readers[read.input].push((index, read.position)));
     }
     readers
 }
@@ -115,7 +112,7 @@ pub(super) fn readers(stages: &[Stage]) -> Vec<Vec<(usize, usize)>> {
 pub(super) fn runs(stages: &[Stage]) -> (Vec<usize>, Vec<usize>) {
     let count = stages.len();
     let reads_previous =
-        |stage: usize| stage > 0 && stage < count && stages[stage].inputs.contains(&(stage - 1));
+        |stage: usize| stage > 0 && stage < count && stages[stage].inputs().any(|input| input + 1 == stage);
     let (mut starts, mut ends): (Vec<usize>, Vec<usize>) = ((0..count).collect(), (1..=count).collect());
     for stage in 1..count {
         if reads_previous(stage) {
@@ -138,7 +135,7 @@ pub(super) fn meeting_points(stages: &[Stage]) -> Vec<usize> {
     // The least position after the last input of any stage from `position` on.
     let mut earliest = count;
     for position in (1..count).rev() {
-        let last_input = stages[position].inputs.iter().max().map_or(0, |&input| input + 1);
+        let last_input = stages[position].inputs().max().map_or(0, |input| input + 1);
         earliest = earliest.min(last_input);
         meets[position] = if earliest >= position { position } else { meets[position + 1] };
     }

@@ -72,7 +72,7 @@ impl CriticalPaths {
             known[stage] = FromInput { ready, parts };
             longest = combine(longest, ready, f64::max);
         }
-        for &input in &model.stages[stage].inputs {
+        for input in model.stages[stage].inputs() {
             let readers = &model.readers[input];
             let first = readers.partition_point(|reader| reader.0 < stage);
             for at in (first..readers.len()).rev().filter(|&at| readers[at].0 == stage) {
@@ -145,7 +145,7 @@ impl Model<'_> {
     fn joined(&self, stage: usize, costs: &JoinedCosts, after: &Remaining) -> Remaining {
         let OnNpu { least: Price { joules, .. }, in_graphs, .. } = self.on_npu[stage];
         // A running graph continues with its own results and with those older than it.
-        let begins_one = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
+        let begins_one = self.stages[stage].inputs().all(|input| input + 1 == stage);
         let on_npu = |holder: usize| {
             let (case, entry) = match (begins_one, holder == NPU) {
                 (true, false) => (BEGUN, self.graph.time),

@@ -113,7 +113,9 @@ impl Place {
     pub(super) fn is_no_worse_than(&self, other: &Self, passed: Picos) -> bool {
         let has_lines = match (self.at, other.at) {
             (At::Open(_), At::Open(_)) => self.lines[0] >= other.lines[0] && self.lines[1] <= other.lines[1],
-            (At::With(own), At::With(_)) => own.has_all(Holders::joined(false)) || self.lacking() <= other.lacking(),
+            (At::With(own), At::With(_)) => {
+                own.has_all(Holders::joined(false)) || self.lacking() <= other.lacking()
+            }
             (At::With(_), At::Open(_)) | (At::Open(_), At::With(_)) => true,
         };
         has_lines

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Cutting, Model, Move, shared_placement};
 use crate::plan::{Axis, Mechanism, Placement, Plan};
+use crate::workload::Stage;
 
 /// The plan of `decisions`, which cover all stages in order.
 pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Mechanism) -> Plan {
@@ -21,8 +22,8 @@ pub(super) fn plan(model: &Model<'_>, decisions: &[(usize, Move)], mechanism: Me
             None
         };
         let is_read = |chain: u32| {
-            let inputs = model.stages[position..end].iter().flat_map(|stage| &stage.inputs);
-            inputs.filter(|&&input| input < position).any(|&input| chains[input] == Some(chain))
+            let inputs = model.stages[position..end].iter().flat_map(Stage::inputs);
+            inputs.filter(|&input| input < position).any(|input| chains[input] == Some(chain))
         };
         open.retain(|_, chain| Some(*chain) == continued || !is_read(*chain));
         match decided {

@@ -19,7 +19,7 @@ impl Mover<'_, '_, '_> {
         let model = self.model;
         let shares = model.shares(stage, cutting.axis)?;
         for by in ProcessorKind::ALL.into_iter().filter(|&by| members[by as usize]) {
-            self.read(step, (by, stage), model.stages[stage].inputs.iter().copied(), |_, _| false);
+            self.read(step, (by, stage), model.stages[stage].inputs(), |_, _| false);
         }
         let starts = [step.now.queues[CPU], step.gpu_start(), step.now.queues[NPU]];
         let is_alone = self.is_relaxed() && model.is_alone[stage];

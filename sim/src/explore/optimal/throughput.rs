@@ -119,11 +119,10 @@ fn assigned(explorer: &Explorer<'_, '_>, model: &Model<'_>, prices: [f64; 3], pe
     let mut ways = vec![Assigned { cost: 0.0, by: Vec::new() }];
     for (index, stage) in model.stages.iter().enumerate() {
         let crossing = |kind: ProcessorKind, before: &Assigned| -> f64 {
-            let keeps_processor = stage.inputs.iter().all(|&input| before.by[input] == kind);
-            let foreign = stage.inputs.iter().filter(|&&input| before.by[input] != kind);
-            let wait = |&input: &usize| {
-                model.transfer_delays(input, false).wait(kind, Holders::one(before.by[input]))
-            };
+            let keeps_processor = stage.inputs().all(|input| before.by[input] == kind);
+            let foreign = stage.inputs().filter(|&input| before.by[input] != kind);
+            let wait =
+                |input: usize| model.transfer_delays(input, false).wait(kind, Holders::one(before.by[input]));
             let graph = if kind == ProcessorKind::Npu && before.by.last() != Some(&kind) {
                 model.graph.time
             } else {

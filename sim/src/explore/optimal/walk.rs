@@ -342,8 +342,8 @@ fn change_chain(plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) {
 
 /// Places a stage like one of its inputs or, without inputs, like the stage before it.
 fn copy_neighbour(model: &Model<'_>, plan: &mut Plan, stage: usize, random: &mut ChaCha8Rng) -> Option<()> {
-    let inputs = &model.stages[stage].inputs;
-    let neighbour = inputs.choose(random).copied().unwrap_or(stage.checked_sub(1)?);
+    let read = model.stages[stage].reads.choose(random).map(|read| read.input);
+    let neighbour = read.unwrap_or(stage.checked_sub(1)?);
     let placement = plan.placements[neighbour];
     if placement.is_cut() {
         let (axis, _) = placement.cpu_and_gpu_extents()?;

@@ -134,7 +134,7 @@ impl Model<'_> {
         let graph = self.cost(busy, changes.graph, NPU);
         let OnNpu { least, in_graphs, .. } = self.on_npu[stage];
         let reads_it = self.reads_previous_stage(stage);
-        let reads_only_it = self.stages[stage].inputs.iter().all(|&input| input + 1 == stage);
+        let reads_only_it = self.stages[stage].inputs().all(|input| input + 1 == stage);
         let on_npu = |before: usize| {
             let case = match (before == NPU, reads_it) {
                 // A search does not count graphs.

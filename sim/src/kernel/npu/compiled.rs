@@ -35,11 +35,10 @@ pub use self::work::Kernel;
 pub struct Member<'a> {
     /// The layer.
     pub layer: &'a Layer,
-    /// Producers of the tensors that it reads, inside the graph or outside: those of the operator
-    /// in its order, then those of linked functions. Inputs of the network have no producer.
-    pub inputs: Vec<Producer>,
-    /// Position of each of `inputs` among all tensors that it reads.
-    pub positions: &'a [usize],
+    /// Producers of the tensors that it reads, inside the graph or outside, each after the tensor's position among
+    /// all that it reads: those of the operator in its order, then those of linked functions. Inputs of the network
+    /// have no producer.
+    pub reads: Vec<(usize, Producer)>,
     /// Tensors that it reads, including inputs of the network.
     pub input_count: usize,
 }
@@ -155,11 +154,11 @@ impl Graph {
         let [read, written] = on_chip::least_spills(&self.operators, &self.formats, on_chip_bytes);
         let mut begun = Vec::with_capacity(read.len());
         for member in members {
-            let outside = |producer: &Producer| match *producer {
-                Producer::Member(member) => Producer::Outside(2 * member),
-                Producer::Outside(outside) => Producer::Outside(2 * outside + 1),
+            let outside = |&(position, producer): &(usize, Producer)| match producer {
+                Producer::Member(member) => (position, Producer::Outside(2 * member)),
+                Producer::Outside(outside) => (position, Producer::Outside(2 * outside + 1)),
             };
-            let alone = Member { inputs: member.inputs.iter().map(outside).collect(), ..*member };
+            let alone = Member { reads: member.reads.iter().map(outside).collect(), ..*member };
             begun.extend(Self::new(&[alone], on_chip_bytes)?.spills);
         }
         let of_case = |read: &[f64], is_kept: f64| -> Result<Vec<[f64; 2]>> {

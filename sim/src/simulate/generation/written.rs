@@ -23,8 +23,7 @@ fn extend(all: &mut Vec<Stage>, prefix: &str, step: &StepStages) {
         let offset = all.len();
         all.extend(part.iter().map(|stage| Stage {
             name: format!("{prefix}.{}", stage.name),
-            inputs: stage.inputs.iter().map(|input| input + offset).collect(),
-            ..stage.clone()
+            ..stage.renumbered(|input| Some(input + offset))
         }));
     }
 }

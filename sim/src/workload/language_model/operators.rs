@@ -9,7 +9,8 @@
 use super::{LanguageModel, TokenStep};
 use crate::workload::operator::Operator;
 use crate::workload::{
-    DataType, Elementwise, Embedding, Function, Layer, Linear, MatMul, Norm, NormKind, Shape, Softmax, Stage,
+    DataType, Elementwise, Embedding, Function, Layer, Linear, MatMul, Norm, NormKind, Read, Shape, Softmax,
+    Stage,
 };
 
 /// The stages of a layer under construction.
@@ -24,8 +25,7 @@ impl Layers {
         self.stages.push(Stage {
             name: name.to_owned(),
             layer: Layer::new(operator, self.data_type),
-            inputs: inputs.to_vec(),
-            positions: (0..inputs.len()).collect(),
+            reads: (0..).zip(inputs).map(|(position, &input)| Read { position, input }).collect(),
             input_count: inputs.len() + outside,
             constants: Vec::new(),
             nodes: Vec::new(),

@@ -42,7 +42,7 @@ impl fmt::Display for Case {
         writeln!(f, "{:?} by the rules of {}", self.sharing, self.profile.name)?;
         writeln!(f, "in the order {:?}", self.plan.in_order().collect::<Vec<_>>())?;
         for (index, (stage, placement)) in self.stages.iter().zip(&self.plan.placements).enumerate() {
-            write!(f, "{index}: {} of {:?}, ", stage.layer.operator, stage.inputs)?;
+            write!(f, "{index}: {} of {:?}, ", stage.layer.operator, stage.reads)?;
             write!(f, "chain {:?}, on", self.plan.chain(index))?;
             for Part { by, region } in placement.parts() {
                 write!(f, " {} {:?} x {:?}", by.kind(), region.rows.range(), region.channels.range())?;
@@ -101,7 +101,7 @@ fn order(random: &mut ChaCha8Rng, stages: &[Stage]) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::with_capacity(stages.len());
     while order.len() < stages.len() {
         let can_be_next = |stage: &usize| {
-            !order.contains(stage) && stages[*stage].inputs.iter().all(|input| order.contains(input))
+            !order.contains(stage) && stages[*stage].inputs().all(|input| order.contains(&input))
         };
         order.push(one(random, &(0..stages.len()).filter(can_be_next).collect::<Vec<_>>()));
     }

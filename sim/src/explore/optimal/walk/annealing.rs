@@ -102,7 +102,7 @@ fn cut_together(model: &Model<'_>, plan: &Plan, random: &mut ChaCha8Rng) -> Opti
         let cut = ((f64::from(all) * share).round() as u32).clamp(1, all - 1);
         changed.placements[stage] = Placement::cut(axis, [(pair[0], cut), (pair[1], all - cut)]);
         changed.chains[stage] = chain;
-        let is_reader = |later: &usize| model.stages[*later].inputs.contains(&stage);
+        let is_reader = |later: &usize| model.stages[*later].inputs().any(|input| input == stage);
         let readers: Vec<usize> = (stage + 1..model.stages.len()).filter(is_reader).collect();
         let Some(&reader) = readers.choose(random) else { break };
         stage = reader;

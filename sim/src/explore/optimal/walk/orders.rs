@@ -31,8 +31,8 @@ pub(super) fn all_moved(stages: &[Stage], plan: &Plan, stage: usize) -> Vec<Plan
 /// The places in the order that its inputs and readers leave to the stage at `from`.
 fn places(stages: &[Stage], order: &[usize], from: usize) -> RangeInclusive<usize> {
     let stage = order[from];
-    let is_input = |other: &usize| stages[stage].inputs.contains(other);
-    let is_reader = |&other: &usize| stages[other].inputs.contains(&stage);
+    let is_input = |other: &usize| stages[stage].inputs().any(|input| input == *other);
+    let is_reader = |&other: &usize| stages[other].inputs().any(|input| input == stage);
     let earliest = order[..from].iter().rposition(is_input).map_or(0, |input| input + 1);
     let latest = order[from + 1..].iter().position(is_reader).map_or(order.len() - 1, |reader| from + reader);
     earliest..=latest
@@ -51,7 +51,7 @@ pub(super) fn gathered(stages: &[Stage], plan: Plan, npu_first: bool) -> Plan {
     let mut is_placed = vec![false; stages.len()];
     let mut order = Vec::with_capacity(stages.len());
     while !left.is_empty() {
-        let is_ready = |stage: &&usize| stages[**stage].inputs.iter().all(|&input| is_placed[input]);
+        let is_ready = |stage: &&usize| stages[**stage].inputs().all(|input| is_placed[input]);
         let is_first = |stage: &&usize| plan.placements[**stage].uses(ProcessorKind::Npu) == npu_first;
         let ready = || left.iter().filter(is_ready);
         let Some(&stage) = ready().find(is_first).or_else(|| ready().next()) else { break };

@@ -69,14 +69,14 @@ impl Operators {
         is_free: bool,
         results: &mut Results,
     ) -> Result<usize> {
-        let Member { layer, inputs, positions, input_count } = member;
+        let Member { layer, reads, input_count } = member;
         let output = layer.operator.output();
         let linked_operands = layer.linked.of_two_operands() as usize;
         let operands = input_count.saturating_sub(linked_operands);
-        let own = positions.partition_point(|&position| position < operands);
+        let own = reads.partition_point(|&(position, _)| position < operands);
         let mut read = Vec::with_capacity(own + 1);
         let mut missing = work::stored_inputs(layer);
-        for &producer in &inputs[..own] {
+        for &(_, producer) in &reads[..own] {
             let tensor = self.of_producer(producer, output, results);
             missing -= self.sizes[tensor];
             read.push(tensor);
@@ -102,8 +102,8 @@ impl Operators {
         for &function in layer.linked.functions() {
             let mut read = vec![result];
             if function.is_binary() {
-                let other = positions.iter().position(|&of_input| of_input == position);
-                read.extend(other.map(|other| self.of_producer(inputs[other], output, results)));
+                let other = reads.iter().find(|read| read.0 == position);
+                read.extend(other.map(|&(_, producer)| self.of_producer(producer, output, results)));
                 position += 1;
             }
             let stored = read.iter().map(|&tensor| self.sizes[tensor]).sum();
@@ -148,7 +148,7 @@ impl Operators {
     /// Counts the images that the graph returns.
     fn count_results(&mut self, members: &[Member<'_>]) {
         let mut is_read = vec![false; members.len()];
-        for producer in members.iter().flat_map(|member| &member.inputs) {
+        for (_, producer) in members.iter().flat_map(|member| &member.reads) {
             if let Producer::Member(member) = producer {
                 is_read[*member] = true;
             }
@@ -186,7 +186,7 @@ fn feeds_volumes(members: &[Member<'_>]) -> Vec<bool> {
     let (mut is_read, mut by_others) = (vec![false; members.len()], vec![false; members.len()]);
     for member in members {
         let is_volume = matches!(&member.layer.operator, Operator::Conv2d(conv) if conv.slices.is_some());
-        for producer in &member.inputs {
+        for (_, producer) in &member.reads {
             if let Producer::Member(read) = producer {
                 is_read[*read] = true;
                 by_others[*read] |= !is_volume;

@@ -25,12 +25,9 @@ fn conv(side: u32, channels: u32, kernel: u32) -> Layer {
 
 /// A chain of layers.
 fn chain(layers: &[Layer]) -> Vec<Member<'_>> {
-    let inputs = |index: usize| index.checked_sub(1).map(Producer::Member).into_iter().collect();
-    layers
-        .iter()
-        .enumerate()
-        .map(|(i, layer)| Member { layer, inputs: inputs(i), positions: &[0][..i.min(1)], input_count: 1 })
-        .collect()
+    let reads =
+        |index: usize| index.checked_sub(1).map(|read| (0, Producer::Member(read))).into_iter().collect();
+    layers.iter().enumerate().map(|(i, layer)| Member { layer, reads: reads(i), input_count: 1 }).collect()
 }
 
 fn steps(layers: &[Layer]) -> Vec<Execution<Step>> {
@@ -175,8 +172,7 @@ fn a_picture_is_normalised_by_two_functions_and_not_by_one_or_three() {
             Elementwise { function: Function::Multiply, input: picture, other: Some(Shape::image(1, 1, 3)) };
         let layer = Layer { linked: more.iter().copied().collect(), ..layer(scale) };
         // It reads an input of the network, which has no producer, and a constant for each function.
-        let member =
-            Member { layer: &layer, inputs: Vec::new(), positions: &[], input_count: 2 + more.len() };
+        let member = Member { layer: &layer, reads: Vec::new(), input_count: 2 + more.len() };
         let compiled = compiled();
         Graph::new(&[member], compiled.on_chip_bytes.value).unwrap().micros(&compiled).unwrap()
     };
