@@ -8,6 +8,8 @@
 //! Invariant: with prices that add up to one, the least cost of all operators is a lower bound of the
 //! busiest processor's work in every plan.
 
+mod runs;
+
 use super::walk::{clear_chain, in_units};
 use super::{ANY_STATE, CPU, Changes, Model, Price, least_remaining};
 use crate::device::ProcessorKind;
@@ -16,6 +18,7 @@ use crate::plan::{Axis, Placement, Plan, Processor};
 use crate::schedule::Holders;
 use crate::simulate::{Pipeline, Result};
 use crate::units::Picos;
+use runs::in_runs;
 
 /// Corrections of the processors' prices, and the constant of their decreasing step size.
 const PRICE_CORRECTIONS: usize = 16;
@@ -30,7 +33,7 @@ const MIN_PRICE: f64 = 1e-9;
 
 /// Plans that are levelled and, in each step of a plan, changes priced with all hand-overs and joins,
 /// and changes simulated as a stream.
-const LEVELLED_PLANS: usize = 4;
+const LEVELLED_PLANS: usize = 12;
 const PRICED_CHANGES: usize = 24;
 const SIMULATED_CHANGES: usize = 6;
 
@@ -64,6 +67,7 @@ pub(super) fn balanced(
             }
         }
     }
+    starts.extend(in_runs(explorer, model));
     let mut ranked: Vec<(f64, Plan)> = Vec::new();
     for (busiest, plan) in by_busiest(explorer, starts) {
         if ranked.get(LEVELLED_PLANS - 1).is_some_and(|worst| busiest.as_seconds() >= worst.0) {
