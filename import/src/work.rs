@@ -273,9 +273,9 @@ impl Work {
         Self::AlongAxis { operator: operator.into(), axis, to_the_end }
     }
 
-    /// Whether it reads its operands as matrices.
+    /// Whether it reads its operands as matrices, or repeats them, as is done with those.
     pub(super) fn reads_matrices(&self) -> bool {
-        matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_))
+        matches!(self, Self::Product { .. } | Self::Attention(_) | Self::LinearAttention(_) | Self::Expand)
     }
 
     /// Whether it only copies whole ranges of its operands: identities, slices, splits and concatenations.

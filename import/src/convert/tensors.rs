@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Conversion, Converter, MAX_OPERATORS, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
 use crate::Replacement;
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, ImageOrder, SourceNode, TensorId, Work, elements};
+use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
     DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
@@ -337,11 +337,13 @@ impl Converter<'_> {
     }
 }
 
-/// Tensors that matrix products read, directly or through identities, slices, splits and concatenations.
+/// Tensors that matrix products read, or that are repeated, as keys and values that several heads share are: directly or
+/// through identities, slices, splits, concatenations and new axes.
 pub(super) fn matrices(nodes: &[&SourceNode]) -> HashSet<TensorId> {
     let mut matrices = read_by(nodes, Work::reads_matrices);
+    let is_through = |work: &Work| work.keeps_places() || *work == Work::Reshape(Reshaping::Unsqueeze);
     // Nodes are in topological order, so one backward pass finds everything.
-    for node in nodes.iter().rev().filter(|node| node.work.keeps_places()) {
+    for node in nodes.iter().rev().filter(|node| is_through(&node.work)) {
         if node.writes.iter().flatten().any(|tensor| matrices.contains(tensor)) {
             matrices.extend(node.reads.iter().copied().flatten());
         }

@@ -62,11 +62,12 @@ impl<'a> Formats<'a> {
         formats
     }
 
-    /// The number format of a product: that of most of its weights; without weights, that of its quantised operands.
+    /// The number format of a product: that of most of its weights; without weights, that of its operator or of its
+    /// quantised operands.
     pub(super) fn of_product(&self, node: &'a NodeProto) -> Option<DataType> {
         let own = most(FORMATS, self.weights(node).into_iter().map(|(format, _, count)| (format, count)));
         let is_of_integers = self.is_static && [DataType::I8, DataType::W8A16].contains(&self.of_most);
-        own.or_else(|| is_of_integers.then(|| self.of_quantised(node)))
+        own.or_else(|| self.integers(node)).or_else(|| is_of_integers.then(|| self.of_quantised(node)))
     }
 
     fn read(&mut self, graph: &'a GraphProto) {

@@ -46,6 +46,18 @@ fn the_prevailing_format_of_weights_is_that_of_the_file() {
     assert_eq!(model.import().unwrap().graph.data_type(), DataType::F16);
 }
 
+#[test]
+fn a_product_of_two_integer_tensors_is_one_of_integers() {
+    let model = Builder::new(&[8, 8])
+        .weights("s", &[1])
+        .weights("z", &[1])
+        .weights("w", &[8, 8])
+        .node("QuantizeLinear", &["x", "s", "z"], "q", &[])
+        .node("QLinearMatMul", &["q", "s", "z", "w", "s", "z", "s", "z"], "a", &[])
+        .node("QLinearMatMul", &["a", "s", "z", "a", "s", "z", "s", "z"], "y", &[]);
+    assert_eq!(own_formats(model), (DataType::I8, Vec::new()));
+}
+
 /// The file's format, and each operator whose format differs from it.
 fn own_formats(model: Builder) -> (DataType, Vec<(String, DataType)>) {
     let graph = model.import().unwrap().graph;

@@ -292,3 +292,17 @@ fn copies_of_a_tensor_are_rearranged_once() {
     let reshapes = found.iter().filter(|operator| operator.starts_with("reshape")).count();
     assert!(reshapes <= 2 && found.iter().any(|operator| operator.starts_with("concat")), "{found:?}");
 }
+
+#[test]
+fn keys_that_heads_share_are_repeated_where_they_lie() {
+    let model = Builder::new(&[1, 8, 1024, 64])
+        .integers("axis", &[2])
+        .integers("repeated", &[1, 8, 4, 1024, 64])
+        .integers("heads", &[32, 1024, 64])
+        .weights("w", &[64, 16])
+        .node("Unsqueeze", &["x", "axis"], "a", &[])
+        .node("Expand", &["a", "repeated"], "b", &[])
+        .node("Reshape", &["b", "heads"], "c", &[])
+        .node("MatMul", &["c", "w"], "y", &[]);
+    assert_eq!(model.operators(), ["concat -> 8x4x1024x64", "reshape -> 1x32768x64", "linear 32768x64 -> 16"]);
+}
