@@ -304,5 +304,8 @@ fn keys_that_heads_share_are_repeated_where_they_lie() {
         .node("Expand", &["a", "repeated"], "b", &[])
         .node("Reshape", &["b", "heads"], "c", &[])
         .node("MatMul", &["c", "w"], "y", &[]);
-    assert_eq!(model.operators(), ["concat -> 8x4x1024x64", "reshape -> 1x32768x64", "linear 32768x64 -> 16"]);
+    assert_eq!(
+        model.operators(),
+        ["concat -> 8x4x1024x64", "reshape -> 1x32768x64", "linear 32768x64 -> 16"]
+    );
 }

@@ -71,3 +71,57 @@ fn divisions(count: usize) -> [Vec<Ends>; 2] {
     let later = |first: usize| ends().filter(move |&end| end > first);
     [two, ends().flat_map(|first| later(first).map(move |second| [first, second])).collect()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Profile;
+    use crate::explore::{SearchOptions, Strategy};
+    use crate::kernel::Library;
+    use crate::plan::Processor;
+    use crate::simulate::{Measure, Pipeline, Simulator};
+    use crate::workload::{Stage, fuse, network};
+
+    fn with_explorer<T>(
+        (name, device): (&str, &str),
+        of: impl FnOnce(&mut Explorer<'_, '_>, &[Stage]) -> T,
+    ) -> T {
+        let profile = Profile::load(device).unwrap();
+        let stages = fuse(&network(name).unwrap());
+        let library = Library::default_for(&profile.cpu);
+        let mut simulator = Simulator::new(&profile, library).measuring(Measure::Inference);
+        let (options, pipeline) = (SearchOptions::on(&profile), Pipeline::new(2, 50.0));
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options).streaming(Some(&pipeline));
+        of(&mut explorer, &stages)
+    }
+
+    #[test]
+    fn each_sequence_of_processors_has_its_plan() {
+        with_explorer(("mobilenet-v2", "snapdragon-8gen3"), |explorer, stages| {
+            let model = Model::new(explorer).unwrap();
+            let plans = in_runs(explorer, &model);
+            let kind = |placement: &Placement| placement.only().map(Processor::kind);
+            let mut sequences: Vec<Vec<ProcessorKind>> = Vec::new();
+            for plan in &plans {
+                assert_eq!(plan.placements.len(), stages.len());
+                let mut kinds: Vec<ProcessorKind> = plan.placements.iter().filter_map(kind).collect();
+                kinds.dedup();
+                assert!((2..=3).contains(&kinds.len()), "{kinds:?}");
+                assert!(!sequences.contains(&kinds), "{kinds:?}");
+                sequences.push(kinds);
+            }
+            // Three times two pairs, each with two further processors or none.
+            assert_eq!(sequences.len(), 6 * 3);
+        });
+    }
+
+    #[test]
+    fn two_batches_of_resnet18_hardly_wait_for_each_other() {
+        with_explorer(("resnet18", "mi8se"), |explorer, _| {
+            let found = explorer.find(Strategy::Optimal).unwrap();
+            let bound = explorer.bound(&found.prediction).unwrap();
+            // 1.15 without these plans.
+            assert!(found.period.unwrap().as_seconds() < 1.08 * bound, "{:?}, {bound}", found.period);
+        });
+    }
+}
