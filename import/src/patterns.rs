@@ -11,12 +11,17 @@ mod dilation;
 mod norm;
 
 use std::collections::HashSet;
+use std::iter::successors;
 
-use super::model::{Arithmetic, Model, SourceNode, TensorId, Work};
+use super::model::{Arithmetic, Constant, Model, SourceNode, TensorId, Work};
+
+/// Maximum number of nodes in a row that only copy a tensor, and are passed over.
+const MAX_COPIES: usize = 8;
 
 /// Fuses decomposed functions, and removes nodes that no output needs.
 pub(super) fn rewrite(model: &mut Model) {
     drop_unread(model);
+    know_stored(model);
     dilation::rewrite(model);
     norm::rewrite(model);
     drop_unread(model);
@@ -58,6 +63,27 @@ impl Links {
             _ => None,
         }
     }
+
+    /// As [`Self::only_reader`], of a tensor or of its only copy, such as a quantised one.
+    fn only_reader_of_copies(&self, model: &Model, tensor: TensorId) -> Option<usize> {
+        first_other(model, self.only_reader(tensor), |copy| self.only_reader(result(copy)?))
+    }
+
+    /// The writer of a tensor or of what it is a copy of.
+    fn writer_of_original(&self, model: &Model, tensor: TensorId) -> Option<usize> {
+        first_other(model, self.writer[tensor], |copy| self.writer[copy.operand(0)?])
+    }
+}
+
+/// The first of the nodes from `start` on that does more than copy a tensor.
+fn first_other(
+    model: &Model,
+    start: Option<usize>,
+    next: impl Fn(&SourceNode) -> Option<usize>,
+) -> Option<usize> {
+    let is_copy = |node: usize| model.nodes[node].work == Work::Identity;
+    let mut nodes = successors(start, |&node| next(&model.nodes[node])).take(MAX_COPIES);
+    nodes.find(|&node| !is_copy(node))
 }
 
 /// The result of a node with exactly one.
@@ -76,7 +102,7 @@ fn computed<'a>(model: &'a Model, node: &'a SourceNode) -> impl Iterator<Item = 
 /// Number of elements of the constant operand of a binary node whose other operand is computed.
 fn constant_elements(model: &Model, node: &SourceNode) -> Option<u64> {
     let [Some(left), Some(right)] = node.reads[..] else { return None };
-    let of = |tensor: TensorId| model.tensors[tensor].constant.as_ref().map(super::model::Constant::elements);
+    let of = |tensor: TensorId| model.tensors[tensor].constant.as_ref().map(Constant::elements);
     match (of(left), of(right)) {
         (Some(count), None) | (None, Some(count)) => Some(count),
         _ => None,
@@ -86,6 +112,21 @@ fn constant_elements(model: &Model, node: &SourceNode) -> Option<u64> {
 fn is_elementwise(work: &Work) -> bool {
     matches!(work, Work::Function(_) | Work::Identity)
         || matches!(work, Work::Arithmetic(arithmetic) if !matches!(arithmetic, Arithmetic::Comparison(_)))
+}
+
+/// Makes copies of constants constant, without their numbers, where only element-wise nodes read them: files of integers
+/// dequantise factors and addends. Weights stay as they are stored, since those that are shared count once.
+fn know_stored(model: &mut Model) {
+    let links = Links::of(model);
+    for node in &model.nodes {
+        let (Work::Identity, Some(from), Some(copy)) = (&node.work, node.operand(0), result(node)) else {
+            continue;
+        };
+        if links.readers[copy].iter().all(|&reader| is_elementwise(&model.nodes[reader].work)) {
+            let stored = model.tensors[from].constant.clone();
+            model.tensors[copy].constant = stored.map(|stored| Constant { numbers: None, ..stored });
+        }
+    }
 }
 
 /// Removes nodes that no output needs. Keeps everything in a model without outputs.

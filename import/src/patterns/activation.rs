@@ -64,13 +64,8 @@ fn forwards(model: &Model, links: &Links, key: usize, from: TensorId) -> Option<
     let mut current = result(&model.nodes[key])?;
     let mut last = None;
     for _ in 0..MAX_STEPS {
-        let Some(reader) = links.only_reader(current) else { break };
+        let Some(reader) = links.only_reader_of_copies(model, current) else { break };
         let node = &model.nodes[reader];
-        if let (Work::Identity, None, Some(next)) = (&node.work, last, result(node)) {
-            // A quantised tensor between the two.
-            current = next;
-            continue;
-        }
         let Work::Arithmetic(arithmetic) = node.work else { break };
         let is_scaled = constant_elements(model, node) == Some(1);
         let is_of_x =
@@ -116,8 +111,8 @@ fn hard_sigmoid(model: &Model, links: &Links, key: usize) -> Option<(TensorId, u
         matches!(node.work, Work::Arithmetic(found) if wanted.contains(&found))
             && constant_elements(model, node) == Some(1)
     };
-    let sum = &model.nodes[links.writer[node.operand(0)?]?];
-    let reader = links.only_reader(result(node)?)?;
+    let sum = &model.nodes[links.writer_of_original(model, node.operand(0)?)?];
+    let reader = links.only_reader_of_copies(model, result(node)?)?;
     let is_one = is_scalar(sum, &[Arithmetic::Add]) && is_scalar(&model.nodes[reader], &FACTORS);
     if is_one { Some((computed(model, sum).next()?, reader)) } else { None }
 }

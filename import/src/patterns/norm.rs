@@ -19,6 +19,8 @@ use coexec_sim::workload::{Norm, NormKind};
 const LAST: i64 = -1;
 /// Channels of an image that has them first.
 const CHANNELS: i64 = 1;
+/// Number of axes of an image.
+const IMAGE_RANK: usize = 4;
 /// Maximum distance, in nodes of the file, from the mean to the end of a norm.
 const MAX_SPREAD: usize = 48;
 
@@ -52,8 +54,8 @@ pub(super) fn rewrite(model: &mut Model) {
 fn of_groups(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usize, u32)> {
     let node = &model.nodes[key];
     let is_reshape = |index: usize| matches!(model.nodes[index].work, Work::Reshape(_));
-    let grouping = links.writer[node.operand(0)?]?;
-    let back = links.only_reader(result(node)?)?;
+    let grouping = links.writer_of_original(model, node.operand(0)?)?;
+    let back = links.only_reader_of_copies(model, result(node)?)?;
     if node.work != (Work::GroupNorm { groups: None }) || !is_reshape(grouping) || !is_reshape(back) {
         return None;
     }
@@ -61,11 +63,14 @@ fn of_groups(model: &Model, links: &Links, key: usize) -> Option<(TensorId, usiz
     let from = grouping.operand(0)?;
     let target = model.tensors[grouping.operand(1)?].constant.as_ref()?.integers()?;
     let &[_, groups, _] = target.as_slice() else { return None };
-    // Back to the extents of the image: those that the file states, or those read from the image.
+    // Back to the extents of the image: those that the file states, those read from the image, or, where the file states
+    // none, those of any image.
     let extents = model.nodes[back].operand(1)?;
     let is_back = if let Some(stated) = &model.tensors[extents].constant {
-        let of_image = model.tensors[from].extents.as_ref()?.iter().map(|&extent| i64::from(extent));
-        stated.integers()?.into_iter().eq(of_image)
+        let stated = stated.integers()?;
+        let is_of =
+            |image: &Vec<u32>| image.iter().map(|&extent| i64::from(extent)).eq(stated.iter().copied());
+        model.tensors[from].extents.as_ref().map_or(stated.len() == IMAGE_RANK, is_of)
     } else {
         let writer = &model.nodes[links.writer[extents]?];
         matches!(writer.work, Work::Shape { .. }) && writer.operand(0) == Some(from)
@@ -185,7 +190,7 @@ fn is_root(model: &Model, node: &SourceNode) -> bool {
 fn with_scale(model: &Model, links: &Links, norm: usize) -> usize {
     let mut last = norm;
     for wanted in [Arithmetic::Multiply, Arithmetic::Add] {
-        let reader = result(&model.nodes[last]).and_then(|tensor| links.only_reader(tensor));
+        let reader = result(&model.nodes[last]).and_then(|tensor| links.only_reader_of_copies(model, tensor));
         let Some(reader) = reader else { break };
         let node = &model.nodes[reader];
         if node.work == Work::Arithmetic(wanted)

@@ -34,6 +34,40 @@ fn gelu_is_found_in_its_hyperbolic_tangent() {
     assert_eq!(model.operators(), ["Gelu 1x50x64"]);
 }
 
+/// Nodes that quantise a tensor and dequantise it again.
+fn quantised(model: Builder, from: &str, to: &str) -> Builder {
+    let between = format!("{to}.integers");
+    model.node("QuantizeLinear", &[from, "one"], &between, &[]).node(
+        "DequantizeLinear",
+        &[&between, "one"],
+        to,
+        &[],
+    )
+}
+
+#[test]
+fn gelu_and_norms_are_found_between_integers() {
+    let mut model = tokens();
+    for (from, to) in [("root", "r"), ("one", "o"), ("half", "h")] {
+        model = quantised(model, from, to);
+    }
+    model = quantised(model.node("Div", &["x", "r"], "a", &[]), "a", "b");
+    model = quantised(model.node("Erf", &["b"], "c", &[]), "c", "d");
+    model = quantised(model.node("Add", &["d", "o"], "e", &[]), "e", "f");
+    model = quantised(model.node("Mul", &["x", "f"], "g", &[]), "g", "i");
+    assert_eq!(model.node("Mul", &["i", "h"], "y", &[]).operators(), ["Gelu 1x50x64"]);
+
+    let mut model = tokens().scalar("small", 1e-6).integers("axis", &[-1]).weights("scale", &[64]);
+    for (from, to) in [("small", "s"), ("scale", "t")] {
+        model = quantised(model, from, to);
+    }
+    model = quantised(model.node("Mul", &["x", "x"], "a", &[]), "a", "b");
+    model = quantised(model.node("ReduceMean", &["b", "axis"], "c", &[]), "c", "d");
+    model = model.node("Add", &["d", "s"], "e", &[]).node("Sqrt", &["e"], "f", &[]);
+    model = quantised(model.node("Div", &["x", "f"], "g", &[]), "g", "i");
+    assert_eq!(model.node("Mul", &["i", "t"], "y", &[]).operators(), ["Rms norm 1x50x64"]);
+}
+
 #[test]
 fn swish_and_hard_swish_are_found_and_a_gate_is_not_one() {
     let swish = tokens().node("Sigmoid", &["x"], "a", &[]).node("Mul", &["x", "a"], "y", &[]);

@@ -40,8 +40,10 @@ pub enum GraphError {
     #[error("{node} reads {expected} but {read} writes {found}")]
     #[strum(message = "Make the dimensions agree, or put a reshape, slice or concatenation between the two.")]
     Mismatch { node: String, read: String, found: Shape, expected: Shape },
-    /// An operator that would mix different images or sequences of a batch.
-    #[error("{node} ({kind}) works across the batch, and would mix different images of a larger one")]
+    /// An operator that works along the dimension to which a batch would be added.
+    #[error(
+        "{node} ({kind}) works along the outermost dimension of its tensor, where a larger batch would go"
+    )]
     #[strum(message = "Remove the batch.")]
     NoBatch { node: String, kind: &'static str },
     /// An operator that shares weights which no operator before it has.
