@@ -222,7 +222,11 @@ pub(crate) fn check_distinct(output: &Path, input: &Path) -> Result {
     let is_read = input
         .canonicalize()
         .is_ok_and(|input| canonical_target(output).is_ok_and(|output| is_read(output, &input)));
-    if is_read { Err(Failure::write(output, "it is what this command reads")) } else { Ok(()) }
+    if !is_read {
+        return Ok(());
+    }
+    let problem = format!("cannot write {}: it is what this command reads", output.display());
+    Err(Failure::usage(problem, "choose another name for the output: further files are named after it"))
 }
 
 /// Applies [`check_distinct`] to each pair of `outputs` and `inputs` that are given.

@@ -42,7 +42,8 @@ fn no_output_goes_over_another_or_over_what_is_read() {
     let model = include_bytes!("../../import/tests/inputs/tiny.tflite");
     fs::write(folder.path().join("a.tflite"), model).unwrap();
     let line = "import a.tflite --out ./a.tflite";
-    coexec_in(folder.path(), words(line)).assert_refused(&["it is what this command reads"]);
+    coexec_in(folder.path(), words(line))
+        .assert_refused(&["it is what this command reads", "choose another name for the output"]);
     for line in [
         "explore a.tflite --device pixel4 --out a.tflite",
         "simulate a.tflite --device pixel4 --trace ./a.tflite",
