@@ -79,7 +79,7 @@ impl ImportedScenario {
     /// Reads and imports the model in a file, whose name ends in `.onnx` or `.tflite`.
     ///
     /// # Errors
-    /// The file cannot be read or has another extension; otherwise as [`import`].
+    /// The file cannot be read or has another extension; otherwise as [`import`](crate::import()).
     pub fn load(path: &Path, options: &ImportOptions) -> Result<Self, InputError> {
         let (file, model) = read(path, options)?;
         let name = path.file_stem().map_or_else(|| file.clone(), |stem| stem.to_string_lossy().into_owned());
