@@ -26,7 +26,7 @@ struct Group {
 }
 
 #[derive(Debug, Serialize)]
-struct SkippedRow {
+struct SkippedCase {
     scenario: String,
     device: String,
     reason: String,
@@ -120,7 +120,7 @@ fn planned(strategy: Strategy) -> Result<Strategy> {
 struct Rows {
     operators: Vec<StrategyRow>,
     language_models: Vec<LanguageRow>,
-    left_out: Vec<SkippedRow>,
+    left_out: Vec<SkippedCase>,
 }
 
 fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
@@ -157,7 +157,7 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
         rows.language_models.extend(language_models);
         rows.left_out.extend(left_out);
     }
-    for SkippedRow { scenario, device, reason } in &rows.left_out {
+    for SkippedCase { scenario, device, reason } in &rows.left_out {
         common.note(format_args!("note: {scenario} has no plan on {device}: {reason}"));
     }
     Ok(rows)
@@ -197,7 +197,7 @@ fn row((name, how, device): (&str, &ImportOptions, &str), options: &Compare, tas
     };
     if let Err(error) = planned {
         let (scenario, device) = (scenario.name.clone(), scenario.device.name.clone());
-        rows.left_out.push(SkippedRow { scenario, device, reason: error.to_string() });
+        rows.left_out.push(SkippedCase { scenario, device, reason: error.to_string() });
     }
     Ok(rows)
 }

@@ -21,7 +21,7 @@ const MAX_COPIES: usize = 8;
 /// Fuses decomposed functions, and removes nodes that no output needs.
 pub(super) fn rewrite(model: &mut Model) {
     drop_unread(model);
-    know_stored(model);
+    fold_copies_of_constants(model);
     dilation::rewrite(model);
     norm::rewrite(model);
     drop_unread(model);
@@ -81,9 +81,8 @@ fn first_other(
     start: Option<usize>,
     next: impl Fn(&SourceNode) -> Option<usize>,
 ) -> Option<usize> {
-    let is_copy = |node: usize| model.nodes[node].work == Work::Identity;
     let mut nodes = successors(start, |&node| next(&model.nodes[node])).take(MAX_COPIES);
-    nodes.find(|&node| !is_copy(node))
+    nodes.find(|&node| model.nodes[node].work != Work::Identity)
 }
 
 /// The result of a node with exactly one.
@@ -116,7 +115,7 @@ fn is_elementwise(work: &Work) -> bool {
 
 /// Makes copies of constants constant, without their numbers, where only element-wise nodes read them: files of integers
 /// dequantise factors and addends. Weights stay as they are stored, since those that are shared count once.
-fn know_stored(model: &mut Model) {
+fn fold_copies_of_constants(model: &mut Model) {
     let links = Links::of(model);
     for node in &model.nodes {
         let (Work::Identity, Some(from), Some(copy)) = (&node.work, node.operand(0), result(node)) else {

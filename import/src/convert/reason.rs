@@ -1,4 +1,7 @@
 //! Why a node cannot be converted, in terms of the model's files and inputs.
+//!
+//! Responsible for: naming the file or the inputs from which a missing value comes. Not for: whether a node can be
+//! converted. Invariant: only a problem of a missing counterpart or value is changed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -64,8 +67,7 @@ impl Converter<'_> {
             }
         }
         let names: Vec<String> = names.into_iter().collect();
-        let are_known = names.is_empty();
-        (!are_known)
-            .then(|| format!(", from the model's input {}, whose value is not known", names.join(" and ")))
+        let from = || format!(", from the model's input {}, whose value is not known", names.join(" and "));
+        (!names.is_empty()).then(from)
     }
 }

@@ -1,4 +1,7 @@
 //! The optional parameters of a GPU's kernel tables: where a fit starts them.
+//!
+//! Responsible for: which of them a fit of a table includes, by the GPU's family, and their initial values. Not for:
+//! their meaning (`coexec_sim::device::gpu`). Invariant: a parameter that has a value, zero included, keeps it.
 
 use coexec_sim::Quantity;
 use coexec_sim::device::gpu::{Gpu, KernelTable};

@@ -51,12 +51,12 @@ impl Mover<'_, '_, '_> {
             let [time, traffic] = in_graphs[case][usize::from(way.is_kept)];
             (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)
         };
-        let (stage_of, graph) = (&model.stages[stage], step.now.graph);
+        let (reader, graph) = (&model.stages[stage], step.now.graph);
         let is_inside = |input: usize| input + 1 >= graph;
         let is_ready =
             |input: usize| !is_inside(input) || step.places.get(input).is_some_and(|place| place.of_npu);
-        match (graph > 0 && stage_of.inputs().all(is_ready), way.begins) {
-            (true, false) => return Some(own(if stage_of.inputs().all(is_inside) { INSIDE } else { ANY })),
+        match (graph > 0 && reader.inputs().all(is_ready), way.begins) {
+            (true, false) => return Some(own(if reader.inputs().all(is_inside) { INSIDE } else { ANY })),
             // There is no choice: the other way begins one, too.
             (false, true) => return None,
             (true, true) | (false, false) => {}
