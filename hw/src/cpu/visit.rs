@@ -238,12 +238,18 @@ impl<T: Element> Visit<'_, T> {
 fn move_pixel<T: Element>(from: &[T], pick: &Pick, (batch, at): (u32, [u32; 4]), to: &mut [T]) {
     let [image, row, column, first] = at;
     let element = |channel: usize| pick.element(batch, [image, row, column, first + channel as u32]);
-    // Contiguous channels are copied at once.
-    let ends = [element(0), element(to.len() - 1)];
-    if let [Some(start), Some(end)] = ends
-        && pick.keeps_channels_together()
+    // Positions are linear in the channel: where both ends are inside the input, so is all between.
+    if let [Some(start), Some(end)] = [element(0), element(to.len() - 1)]
+        && start <= end
     {
-        to.copy_from_slice(&from[start..=end]);
+        if pick.keeps_channels_together() {
+            to.copy_from_slice(&from[start..=end]);
+        } else {
+            let stride = (end - start) / (to.len() - 1).max(1);
+            for (to, from) in to.iter_mut().zip(from[start..].iter().step_by(stride.max(1))) {
+                *to = *from;
+            }
+        }
         return;
     }
     for (channel, to) in to.iter_mut().enumerate() {

@@ -119,6 +119,8 @@ rates! {
     exponential_element_ns: ExponentialElement,
     /// Copying one element: concatenation, slice, packing of an operand.
     copied_element_ns: CopiedElement,
+    /// Copying one element from a place apart from its neighbour's: a transpose of channels.
+    strided_element_ns: StridedElement,
     /// One byte of the tensors that a function, a mean or a copy streams through.
     streamed_byte_ns: StreamedByte,
     /// One byte that misses the second-level cache, except in products of many rows.

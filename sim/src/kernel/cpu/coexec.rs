@@ -73,7 +73,7 @@ pub(super) fn execute(layer: &Layer, cpu: &Cpu, cores: &CoreSet) -> Result<Tally
 /// The single-core time of `work`, by category.
 fn shares(work: &Work, costs: &Costs) -> Shares {
     let of = |units: &[CoexecUnit]| -> f64 { units.iter().map(|&unit| costs.of_unit(work, unit)).sum() };
-    let packing = of(&[CoexecUnit::CopiedInput, CoexecUnit::CopiedElement]);
+    let packing = of(&[CoexecUnit::CopiedInput, CoexecUnit::CopiedElement, CoexecUnit::StridedElement]);
     let memory = of(&[
         CoexecUnit::VectorWeight,
         CoexecUnit::FarWeightByte,

@@ -93,6 +93,24 @@ fn windows_are_found_through_pointers_and_padding_is_not_read() {
 }
 
 #[test]
+fn a_transpose_of_channels_finds_each_element_apart_and_each_pixel_by_division() {
+    use crate::workload::{Dimension, Transpose};
+    use Dimension::{Batch, Channels, Height, Width};
+    let pairs = [
+        ([Batch, Height, Channels, Width], [CoexecUnit::StridedElement, CoexecUnit::CopiedElement]),
+        ([Batch, Width, Height, Channels], [CoexecUnit::CopiedElement, CoexecUnit::StridedElement]),
+    ];
+    for (order, [used, unused]) in pairs {
+        let transpose = Transpose { input: Shape::image(20, 30, 40), images: 1, order };
+        let layer = Layer::new(Operator::Transpose(transpose), DataType::F32);
+        assert_close(nanos(&layer, &only(used), "1large"), 20.0 * 30.0 * 40.0);
+        assert!(nanos(&layer, &only(unused), "1large") < 1e-3);
+        let pixels = layer.operator.output().pixels() as f64;
+        assert_close(nanos(&layer, &only(CoexecUnit::Pixel), "1large"), 3.0 * pixels);
+    }
+}
+
+#[test]
 fn threads_share_products_and_cost_a_fork() {
     let cpu = server();
     let layer = linear(1_024, 512, 512);

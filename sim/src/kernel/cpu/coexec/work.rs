@@ -117,7 +117,9 @@ impl Work {
             Class::Movement(Movement::Range(slice)) => Self::from_pick(&slice.pick(), output, bytes, caches),
             Class::Movement(Movement::Padded(pad)) => Self::from_pick(&pad.pick(), output, bytes, caches),
             Class::Movement(Movement::Joined(_) | Movement::Resized(_) | Movement::Rearranged(_))
-            | Class::Gather(_) => Self::copied(output.pixels(), output, bytes, caches),
+            | Class::Gather(_) => {
+                Self::copied(output.pixels(), CoexecUnit::CopiedElement, output, bytes, caches)
+            }
             Class::Recurrent(recurrent) => {
                 let step = Operator::from(recurrent.product());
                 let mut work = Self::of_operator(&step, bytes, caches, threads);
@@ -147,21 +149,22 @@ impl Work {
         }
     }
 
-    /// A permutation or selection: the input position is computed per pixel, or per
-    /// element if channels do not stay adjacent.
+    /// A permutation or selection: the input position is computed per pixel, and each element has a place
+    /// of its own if channels do not stay adjacent.
     fn from_pick(pick: &Pick, output: Shape, bytes: usize, caches: &Caches) -> Self {
-        let copies = if pick.keeps_channels_together() {
-            PIXELS_PER_INDEXED_PIXEL * output.pixels()
+        let unit = if pick.keeps_channels_together() {
+            CoexecUnit::CopiedElement
         } else {
-            output.elements()
+            CoexecUnit::StridedElement
         };
-        Self::copied(copies, output, bytes, caches)
+        Self::copied(PIXELS_PER_INDEXED_PIXEL * output.pixels(), unit, output, bytes, caches)
     }
 
-    fn copied(copies: u64, output: Shape, bytes: usize, caches: &Caches) -> Self {
+    /// A copy of the whole output, of so many pixels' time and that unit per element.
+    fn copied(pixels: u64, unit: CoexecUnit, output: Shape, bytes: usize, caches: &Caches) -> Self {
         let mut work = Self::new(Kernel::Copy);
-        work.add(CoexecUnit::Pixel, copies as f64);
-        work.add(CoexecUnit::CopiedElement, output.elements() as f64);
+        work.add(CoexecUnit::Pixel, pixels as f64);
+        work.add(unit, output.elements() as f64);
         work.stream(2.0 * (output.elements() as usize * bytes) as f64, caches);
         work
     }
