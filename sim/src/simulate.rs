@@ -275,7 +275,7 @@ impl<'a> Simulator<'a> {
             NpuExecution::Networks => compiled_graphs::compiled(stages, plan, self.device)?,
             NpuExecution::TokenSteps => compiled_graphs::of_token_steps(stages, plan, self.device)?,
         };
-        let phases = compiled.iter_mut().flatten().map(|(phases, _)| phases);
+        let phases = compiled.iter_mut().flatten().map(|stage| &mut stage.phases);
         phases.for_each(|phases| self.deviate(phases, ProcessorKind::Npu));
         Ok(compiled)
     }

@@ -51,6 +51,8 @@ pub(super) struct Task {
     last_edge: Option<u32>,
     /// Whether the host does it while the processor's hardware is free.
     pub(super) is_host_side: bool,
+    /// Whether its processor goes on with the next task of the queue, and takes no other meanwhile.
+    pub(super) keeps_processor: bool,
     /// The application whose requests run it; zero where the program runs once.
     pub(super) application: u16,
 }
@@ -139,6 +141,15 @@ impl Program {
         self.tasks[task.index()].is_host_side = true;
     }
 
+    /// Marks `task` as a command that only the next task of its processor completes, such as an operator of a
+    /// compiled graph: no other application's command comes between them.
+    ///
+    /// # Panics
+    /// If `task` is unknown.
+    pub fn keep_processor(&mut self, task: TaskId) {
+        self.tasks[task.index()].keeps_processor = true;
+    }
+
     /// Adds a delay that occupies no processor and moves no bytes: the latency of a
     /// signal from one processor to another or, with a `duration` of zero, a join.
     pub fn delay(&mut self, duration: Picos) -> TaskId {
@@ -182,6 +193,7 @@ impl Program {
             predecessors: 0,
             last_edge: None,
             is_host_side: false,
+            keeps_processor: false,
             application: self.applications.len().saturating_sub(1) as u16,
         });
         TaskId((self.tasks.len() - 1) as u32)

@@ -5,7 +5,7 @@
 //! the tasks of each application once), or when requests arrive (the caller draws the times).
 //! Invariants: [`Engine::run`](super::Engine::run) executes none of this; no request overtakes an
 //! earlier one of its application; a processor never idles while a command for it waits; a running
-//! command is never preempted.
+//! command is never preempted, and tasks that keep their processor are one command with the next.
 //!
 //! An application computes one request at a time, like an interpreter that is invoked repeatedly.
 //! It has its own queue on each processor, to which it submits its commands in the program's
@@ -69,6 +69,8 @@ pub struct Request {
 struct Queue {
     /// The next command and the time at which it was submitted; `None` while the command is not ready.
     head: Option<(Picos, TaskId)>,
+    /// Whether the processor is kept for the next task: the latter part of a command that it has begun.
+    keeps_processor: bool,
     /// Number of commands that have ended.
     ended: usize,
     /// Ring buffer of the latest end times, indexed by command number modulo the depth.
@@ -108,7 +110,8 @@ const _: () = assert!(MAX_PROCESSORS <= u32::BITS as usize, "each processor has 
 
 impl Arbiter {
     pub(super) fn reset(&mut self, applications: usize, tasks: usize) {
-        let idle = Queue { head: None, ended: 0, ends: [Picos::ZERO; MAX_QUEUE_DEPTH] };
+        let idle =
+            Queue { head: None, keeps_processor: false, ended: 0, ends: [Picos::ZERO; MAX_QUEUE_DEPTH] };
         self.queues.clear();
         self.queues.resize(applications * MAX_PROCESSORS, idle);
         self.services.clear();
@@ -149,6 +152,9 @@ impl<S: TraceSink> Run<'_, S> {
         let depth = self.depth(specification);
         let arbiter = &mut self.engine.arbiter;
         let queue = &mut arbiter.queues[queue_of(specification, processor)];
+        if queue.keeps_processor {
+            return self.begin_task(task);
+        }
         let room = if queue.ended < depth { Picos::ZERO } else { queue.ends[queue.ended % depth] };
         queue.head = Some((arbiter.handed_over[task.index()].max(room), task));
         arbiter.due |= bit(processor);
@@ -184,7 +190,7 @@ impl<S: TraceSink> Run<'_, S> {
         let now = self.engine.calendar.now();
         let specification = &self.program.tasks[task.index()];
         let depth = self.depth(specification);
-        let Arbiter { queues, services, handed_over, .. } = &mut self.engine.arbiter;
+        let Arbiter { queues, services, handed_over, taken, due, busy, .. } = &mut self.engine.arbiter;
         let shared = shared_processor(specification);
         for successor in self.program.successors(task) {
             // A successor in the same queue may have been submitted long before.
@@ -197,12 +203,14 @@ impl<S: TraceSink> Run<'_, S> {
         let is_last = service.left == 0;
         if let Some(processor) = shared {
             let queue = &mut queues[queue_of(specification, processor)];
-            queue.ends[queue.ended % depth] = now;
-            queue.ended += 1;
-            let arbiter = &mut self.engine.arbiter;
-            arbiter.taken &= !bit(processor);
-            arbiter.due |= bit(processor);
-            arbiter.busy[usize::from(processor.0)] += now - self.engine.tasks[task.index()].start;
+            queue.keeps_processor = specification.keeps_processor;
+            if !queue.keeps_processor {
+                queue.ends[queue.ended % depth] = now;
+                queue.ended += 1;
+                *taken &= !bit(processor);
+                *due |= bit(processor);
+            }
+            busy[usize::from(processor.0)] += now - self.engine.tasks[task.index()].start;
         }
         if is_last {
             self.end_request(usize::from(specification.application));

@@ -23,6 +23,7 @@ mod delays;
 mod label;
 mod model;
 mod moves;
+mod narrower;
 mod order;
 mod path;
 mod place;
@@ -39,7 +40,9 @@ mod walk;
 mod weights;
 mod work;
 
-use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
+use super::{
+    DEFAULT_THREADS, Effort, Explorer, Found, Objective, Price, SearchOptions, Strategy, missing_kernel,
+};
 use crate::simulate::{Prediction, Result, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
@@ -157,6 +160,9 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
+    }
+    for plan in narrower::plans(explorer)? {
+        all.extend(explorer.fitting(Strategy::Optimal, plan, 0)?);
     }
     let (starts, effort) = (first_weights(explorer), explorer.options.effort);
     let mut model = model(explorer)?;

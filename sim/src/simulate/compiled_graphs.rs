@@ -14,7 +14,16 @@ use crate::units::Picos;
 use crate::workload::{Layer, Operator, Read, Stage};
 
 /// How the NPU runs each stage in a compiled graph; `None` for stages outside such graphs.
-pub(super) type Compiled = Vec<Option<(Phases, Detail)>>;
+pub(super) type Compiled = Vec<Option<InCompiledGraph>>;
+
+/// How the NPU runs a stage in a compiled graph.
+#[derive(Clone, Debug)]
+pub(super) struct InCompiledGraph {
+    pub(super) phases: Phases,
+    pub(super) detail: Detail,
+    /// Whether a later stage belongs to the same graph.
+    pub(super) goes_on: bool,
+}
 
 /// How the NPU runs each of `stages` that `plan` places whole on it; `None` for the others, and for
 /// all stages whose format no compiler supports.
@@ -62,7 +71,8 @@ fn in_graphs_of<'p>(
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         for (&stage, execution) in graph.iter().zip(executions) {
             within_a_day(&stages[stage].name, execution.phases.duration())?;
-            priced[stage] = Some(execution.detailed(Detail::NpuGraph));
+            let (phases, detail) = execution.detailed(Detail::NpuGraph);
+            priced[stage] = Some(InCompiledGraph { phases, detail, goes_on: graph.last() != Some(&stage) });
         }
     }
     Ok(priced)

@@ -1,6 +1,6 @@
 //! Lowers the commands of a schedule to priced tasks of an engine program.
 
-use super::compiled_graphs::Compiled;
+use super::compiled_graphs::{Compiled, InCompiledGraph};
 use super::memory::cluster_client;
 use super::price::{own_memory, resubmission};
 use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, has_own_memory, join_delay};
@@ -26,6 +26,8 @@ pub(crate) struct PricedCommand {
     pub(crate) client: Option<ClientId>,
     pub(crate) detail: Option<Detail>,
     pub(crate) predecessors: Vec<TaskId>,
+    /// Whether the processor goes on with the next command of a compiled graph, without interruption.
+    pub(crate) goes_on: bool,
 }
 
 /// How much of a cut operator a task computes.
@@ -86,6 +88,9 @@ impl PricedCommand {
         }
         if !self.computes() {
             program.on_host(id);
+        }
+        if self.goes_on {
+            program.keep_processor(id);
         }
         id
     }
@@ -158,8 +163,8 @@ impl Pricing<'_, '_> {
             return self.compute(stage, (by, what, region), predecessors, tasks);
         }
         let phases = self.overhead(stage, by, what);
-        let (share, client, detail) = (Share::default(), None, None);
-        tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
+        let (share, client, detail, goes_on) = (Share::default(), None, None, false);
+        tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors, goes_on });
         Ok(())
     }
 
@@ -205,12 +210,23 @@ impl Pricing<'_, '_> {
         let placement = &self.plan.placements[stage];
         let hides_dispatch = self.plan.synchronisation.hides_dispatch(placement);
         let client = by.cores().and_then(|cores| cluster_client(self.simulator.device, &cores));
-        let mut push = |share, (phases, detail): (Phases, Detail)| {
+        let mut push = |share, (phases, detail): (Phases, Detail), goes_on| {
             let (detail, predecessors) = (Some(detail), std::mem::take(&mut predecessors));
-            tasks.push(PricedCommand { stage, by, what, share, phases, client, detail, predecessors });
+            tasks.push(PricedCommand {
+                stage,
+                by,
+                what,
+                share,
+                phases,
+                client,
+                detail,
+                predecessors,
+                goes_on,
+            });
         };
         if let Some(Some(compiled)) = self.compiled.get(stage) {
-            push(Share::default(), compiled.clone());
+            let InCompiledGraph { phases, detail, goes_on } = compiled.clone();
+            push(Share::default(), (phases, detail), goes_on);
             return Ok(());
         }
         let mut graphs = Vec::new();
@@ -224,7 +240,7 @@ impl Pricing<'_, '_> {
             if hides_dispatch && detail.is_dispatched_early() {
                 phases = phases.without_launch();
             }
-            push(share, (phases, detail));
+            push(share, (phases, detail), false);
             Ok(())
         };
         if graphs.is_empty() {

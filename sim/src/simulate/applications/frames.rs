@@ -61,6 +61,7 @@ impl Frames {
             client: None,
             detail: None,
             predecessors: Vec::new(),
+            goes_on: false,
         };
         let gpu_has_own_memory = has_own_memory(device);
         let tasks = vec![batch; self.batches as usize];

@@ -103,6 +103,24 @@ fn two_applications_wait_as_long_as_one_with_the_requests_of_both() {
 }
 
 #[test]
+fn a_compiled_graph_is_one_command_whatever_the_depth_of_the_queue() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let stages = fuse(&network("resnet18").unwrap());
+    let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::NPU; stages.len()]);
+    let simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+    let request = PricedRequest::new(&simulator, &stages, &plan).unwrap();
+    let mut served = ApplicationSimulator::new(&device);
+    let alone = served.latency(&request).unwrap();
+    for queue_depth in [1, 2, 22, 64] {
+        let stream = RequestStream { arrivals: vec![Picos::ZERO], queue_depth, ..RequestStream::default() };
+        let one = Load { name: "a", request: &request, stream, deadline: None };
+        let both = served.serve(&[one.clone(), one], SECOND).unwrap();
+        let ends: Vec<Picos> = both.requests.iter().map(|request| request.finish).collect();
+        assert_eq!(ends, [alone, alone.times(2)], "queue_depth {queue_depth}");
+    }
+}
+
+#[test]
 fn percentiles_depend_on_the_seed_alone() {
     let device = Profile::load("pixel4").unwrap();
     let request = millisecond(&device);
