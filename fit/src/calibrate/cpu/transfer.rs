@@ -6,6 +6,7 @@
 //! Responsible for: the choice of donor cores, and the scaling of their rates with clock and vector
 //! width. Not for: fitting. Invariant: a core that is its own only donor keeps its rates.
 
+use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use super::rates::{COUNT, RATES, Rate, clusters, is_in_order, made_of, table_of, values};
@@ -144,8 +145,10 @@ fn xnnpack(cpu: &Cpu, index: usize, data_type: DataType, donors: &[Cpu]) -> Opti
             .map(|(cpu, index)| products(cpu, index, Library::Xnnpack, data_type));
         Some((weight, table_of_xnnpack(cluster, data_type).ok()?, cluster, theirs / own))
     });
-    let (_, table, cluster, products) =
-        known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
+    // The same core, else one that completes about as many products in a cycle; the first among equals.
+    let unlike = |&(weight, _, _, products): &(f64, _, _, f64)| [-weight, products.ln().abs()];
+    let by_likeness = |one: &_, other: &_| unlike(one).partial_cmp(&unlike(other)).unwrap_or(Ordering::Equal);
+    let (_, table, cluster, products) = known.min_by(by_likeness)?;
     Some(scaled_rates(table, cluster.clock_mhz.value, cpu.clusters[index].clock_mhz.value, products))
 }
 
