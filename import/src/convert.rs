@@ -35,7 +35,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::error::{ImportError, Problem};
-use super::model::{Constant, MAX_NODES, Model, NUMBERS_PER_NODE, SourceNode, TensorId, Work};
+use super::model::{Constant, Extents, MAX_NODES, Model, NUMBERS_PER_NODE, SourceNode, TensorId, Work};
 use super::view::wide_axes;
 use super::{ImportOptions, Replacement, Result};
 use coexec_sim::workload::{InputTable, Node, Shape, Source};
@@ -303,6 +303,7 @@ impl<'a> Converter<'a> {
             Work::SkipNorm { kind } => self.skip_norm(node, *kind)?.into(),
             Work::BatchNorm => self.batch_norm(node)?.into(),
             Work::Gather { axis } => self.gather(node, *axis)?.into(),
+            Work::Generic { extents: Extents::Places { shared: 0 }, .. } => self.gather_places(node)?.into(),
             Work::Pad => self.pad(node)?.into(),
             Work::Expand => self.expand(node)?.into(),
             Work::Tile => self.tile(node)?.into(),

@@ -195,6 +195,18 @@ impl Converter<'_> {
         Ok(part.reshaped(extents))
     }
 
+    /// Elements at indices along several axes. Where each index is of a row of a table, this is a look-up.
+    pub(super) fn gather_places(&mut self, node: &SourceNode) -> Conversion<View> {
+        let indices = self.extents_read(node, 1)?;
+        if self.constant(node, 0).is_none() || indices.last() != Some(&1) {
+            return self.generic_view(node);
+        }
+        let rows = self.lookup(node, 0, 1)?;
+        let mut extents = rows.extents.clone();
+        extents.remove(indices.len() - 1);
+        Ok(rows.reshaped(extents))
+    }
+
     /// Rows of a table at the indices in an operand.
     pub(super) fn lookup(&mut self, node: &SourceNode, table: usize, indices: usize) -> Conversion<View> {
         let extents = self.weight_extents(node, table)?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Conversion, Converter, MAX_OPERATORS, MAX_RANK, MISSING, Value, node_name, unknown, unsound};
 use crate::Replacement;
 use crate::error::{ImportError, Problem};
-use crate::model::{Constant, ImageOrder, Reshaping, SourceNode, TensorId, Work, elements};
+use crate::model::{Constant, Extents, ImageOrder, Reshaping, SourceNode, TensorId, Work, elements};
 use crate::view::{View, natural_shape, wide, wide_axes};
 use coexec_sim::workload::{
     DataType, Generic, GenericKind, MAX_ELEMENTS, Node, NodeId, Operator, Padding, Shape, Source,
@@ -237,6 +237,7 @@ impl Converter<'_> {
                 | Work::Product { .. }
                 | Work::Linear { .. }
                 | Work::Gather { .. }
+                | Work::Generic { extents: Extents::Places { .. }, .. }
         );
         self.constant_of(node).filter(|_| has_weights)
     }

@@ -329,6 +329,16 @@ fn a_table_may_be_the_weights_of_a_product_too() {
 }
 
 #[test]
+fn places_along_the_first_axis_of_a_table_are_looked_up() {
+    let model = || Builder::new(&[1, 2]).weights("w", &[8, 4, 16]).integers("last", &[2]);
+    let gathered = model().node("Gather", &["w", "x"], "y", &[]).import().unwrap().graph;
+    let placed = model().node("Unsqueeze", &["x", "last"], "i", &[]).node("GatherND", &["w", "i"], "y", &[]);
+    let placed = placed.import().unwrap().graph;
+    assert_eq!(described(&placed), described(&gathered));
+    assert_eq!(placed.parameters(), 8 * 4 * 16);
+}
+
+#[test]
 fn a_batch_of_one_is_suggested_only_for_a_symbolic_first_axis() {
     let help =
         |extents: &[i64]| Builder::new(extents).node("Relu", &["x"], "y", &[]).import().unwrap_err().help();
