@@ -112,6 +112,18 @@ pub(super) fn gathered(from: &Constant, indices: &Constant, along: i64) -> Conve
     Ok(Constant { extents, ..part })
 }
 
+/// The second of `values` where the position along an axis is the index in `places`, the first elsewhere.
+pub(super) fn one_hot(extents: Vec<u32>, along: usize, places: &Constant, values: &Constant) -> Constant {
+    let depth = f64::from(extents[along]);
+    Constant::built(extents, |place| {
+        let mut outer = place.to_vec();
+        let at = outer.remove(along) as f64;
+        let wanted = places.at(&outer)?;
+        let wanted = if wanted < 0.0 { wanted + depth } else { wanted };
+        values.numbers.as_ref()?.get(usize::from((at - wanted).abs() < f64::EPSILON)).copied()
+    })
+}
+
 /// Concatenates constants along an axis, or stacks them along a new one.
 pub(super) fn joined(mut parts: Vec<Constant>, along: i64, is_new: bool) -> Conversion<Constant> {
     let mut place = 0;

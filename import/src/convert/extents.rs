@@ -127,6 +127,15 @@ impl Converter<'_> {
         if let (&Work::Gather { axis }, Some(from), Some(places)) = (&node.work, constant(0), constant(1)) {
             return fold::gathered(from, places, axis);
         }
+        if let (
+            &Work::Generic { extents: Extents::Counted { axis: along, is_new: true }, .. },
+            Some(places),
+            Some(values),
+        ) = (&node.work, constant(0), constant(2))
+        {
+            let along = axis(along, extents.len())?;
+            return Ok(fold::one_hot(extents, along, places, values));
+        }
         if let (Work::Reduce { reduction, .. }, 1) = (&node.work, elements(&extents)) {
             let all = constant(0).and_then(|constant| constant.numbers.as_ref());
             let numbers = all.map(|numbers| vec![fold::reduction(*reduction, numbers)]);

@@ -122,6 +122,22 @@ fn the_least_and_the_largest_of_known_numbers_are_known() {
 }
 
 #[test]
+fn one_of_known_numbers_may_differ_from_the_others() {
+    for (at, wanted) in [(0, Shape::tokens(20, 6)), (-1, Shape::tokens(5, 24))] {
+        let model = Builder::new(&[5, 6])
+            .integers("at", &[at])
+            .integers("depth", &[2])
+            .integers("values", &[1, 4])
+            .integers("two", &[2])
+            .node("OneHot", &["at", "depth", "values"], "chosen", &[])
+            .node("Reshape", &["chosen", "two"], "copies", &[])
+            .node("Tile", &["x", "copies"], "y", &[]);
+        let graph = model.import().unwrap().graph;
+        assert_eq!(graph.nodes().last().unwrap().operator.output(), wanted);
+    }
+}
+
+#[test]
 fn vectors_are_concatenated_with_one_thread_per_element() {
     let model = Builder::new(&[3000]).node("Relu", &["x"], "a", &[]).node(
         "Concat",
