@@ -70,7 +70,7 @@ impl Converter<'_> {
         let extents = [outer, &[output]].concat();
         let mut written: Vec<usize> = order.iter().copied().filter(|&other| other != axis).collect();
         written.push(axis);
-        let is_image = input.shape.height > 1 && input.shape.batch == 1 && input.shape.channels == depth;
+        let is_image = input.shape.height > 1 && self.is_batch(input) && input.shape.channels == depth;
         let source = if is_image && input.order.as_ref() == Some(&order) {
             // Frameworks run a 1x1 convolution where the pixels are not in one row.
             let conv = Conv2d::new(input.shape, output, Window::valid(1)).bias(bias);
@@ -81,6 +81,13 @@ impl Converter<'_> {
             self.emit("", linear, &[source])?
         };
         Ok(self.view_as(source, extents, written))
+    }
+
+    /// Whether a view holds one image, or as many as an input of the model has; others are windows or heads.
+    fn is_batch(&self, view: &View) -> bool {
+        let inputs = self.model.inputs.iter().map(|&input| &self.model.tensors[input].extents);
+        let mut counts = inputs.filter_map(|extents| extents.as_ref()?.first());
+        view.shape.batch == 1 || counts.any(|&count| count == view.shape.batch)
     }
 
     fn product_of_views(&mut self, node: &SourceNode, transpose: [bool; 2]) -> Conversion<View> {

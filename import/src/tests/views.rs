@@ -32,14 +32,16 @@ fn as_many_groups_as_channels_are_a_depthwise_convolution() {
 
 #[test]
 fn patches_become_tokens_without_moving_and_flattened_images_do_not() {
-    let patches = Builder::new(&[1, 8, 4, 4])
-        .integers("tokens", &[0, 8, -1])
-        .weights("w", &[8, 24])
-        .node("Reshape", &["x", "tokens"], "columns", &[])
-        .node("Transpose", &["columns"], "rows", &[("perm", &[0, 2, 1])])
-        .node("MatMul", &["rows", "w"], "y", &[]);
-    // The rows are pixels of an image, so the linear layer is a pointwise convolution.
-    assert_eq!(patches.operators(), ["conv2d 1x1 4x4x8 -> 4x4x24"]);
+    // The rows are pixels of an image, so the linear layer is a pointwise convolution, of several images as well.
+    for (images, wanted) in [(1, "conv2d 1x1 4x4x8 -> 4x4x24"), (3, "conv2d 1x1 3x4x4x8 -> 3x4x4x24")] {
+        let patches = Builder::new(&[images, 8, 4, 4])
+            .integers("tokens", &[0, 8, -1])
+            .weights("w", &[8, 24])
+            .node("Reshape", &["x", "tokens"], "columns", &[])
+            .node("Transpose", &["columns"], "rows", &[("perm", &[0, 2, 1])])
+            .node("MatMul", &["rows", "w"], "y", &[]);
+        assert_eq!(patches.operators(), [wanted]);
+    }
     let flat = Builder::new(&[1, 8, 4, 4])
         .weights("w", &[10, 128])
         .node("Flatten", &["x"], "flat", &[])
