@@ -182,6 +182,7 @@ fn convolutions_of_volumes_of_batches_and_with_given_weights_have_their_products
     // Three positions along the depth, each of 6x6 pixels.
     assert_eq!(volume.graph.macs(), 2 * 3 * 36 * 16 * 3 * 75);
     assert_eq!(described(&volume.graph)[0], "generic movement -> 6x10x10x9");
+    assert_eq!(described(&volume.graph)[1], "conv3d 3x5x5 6x10x10x3 -> 6x6x6x16");
     let Operator::Conv2d(conv) = &volume.graph.nodes()[1].operator else { panic!("no convolution") };
     assert_eq!(conv.slices, Some(3), "the movement is only how images do it");
     let given = Builder::new(&[2, 4, 9]).weights("kept", &[8, 4, 3]).node("Relu", &["kept"], "w", &[]).node(

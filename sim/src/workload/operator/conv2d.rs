@@ -127,10 +127,12 @@ impl Definition for Conv2d {
     fn describe(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [height, width] = self.window.kernel;
         write!(f, "{name} ")?;
+        let mut input = self.input;
         if let Some(slices) = self.slices {
             write!(f, "{slices}x")?;
+            input.channels /= slices.max(1);
         }
-        write!(f, "{height}x{width} {} -> {}", self.input, self.output())
+        write!(f, "{height}x{width} {input} -> {}", self.output())
     }
 
     fn with_bias(&self) -> Option<Operator> {
