@@ -12,6 +12,9 @@ use coexec_sim::workload::{
     Source, Window,
 };
 
+/// The operand of a deformable convolution with the offsets of its window; others have none.
+const OFFSETS: usize = 3;
+
 /// An image that a window slides over.
 pub(super) struct Image {
     pub(super) source: Source,
@@ -37,10 +40,14 @@ impl Converter<'_> {
             [output, ref kernel @ .., depth] if matches!(kernel.len(), 1 | 2) => (output, depth, kernel),
             _ => return unknown("a convolution that is over neither images nor rows"),
         };
-        let image = self.image(node)?;
+        let mut image = self.image(node)?;
+        let groups = groups_of(groups, depth, image.shape.channels)?;
+        let mut window = fit(window, kernel, &image)?;
+        if node.operand(OFFSETS).is_some() {
+            image = self.deformed(node, &image, Conv2d::new(image.shape, output, window))?;
+            window = Window::valid(1);
+        }
         let input = image.shape;
-        let groups = groups_of(groups, depth, input.channels)?;
-        let window = fit(window, kernel, &image)?;
         let bias = self.has_bias(node, output);
         let operator = if groups > 1 && groups == input.channels && output % groups == 0 {
             DepthwiseConv2d::new(input, window).multiplier(output / groups).bias(bias).into()
@@ -48,6 +55,23 @@ impl Converter<'_> {
             Conv2d::new(input, output, window).groups(groups).bias(bias).into()
         };
         self.operator_view(operator, &image)
+    }
+
+    /// The pixels under each position of the window of a deformable convolution, side by side as channels: gathered at
+    /// the offsets, each from four neighbours.
+    fn deformed(&mut self, node: &SourceNode, image: &Image, conv: Conv2d) -> Conversion<Image> {
+        if let Err(error) = Operator::from(conv).check() {
+            return unsound(error.to_string());
+        }
+        self.approximate("a gather of the pixels under its window, and a convolution of these");
+        let mut read = vec![image.source];
+        for operand in (OFFSETS..node.reads.len()).filter(|&operand| node.operand(operand).is_some()) {
+            read.push(self.view(node, operand)?.source);
+        }
+        let channels = u64::from(image.shape.channels).saturating_mul(conv.window.taps());
+        let shape = Shape { channels: as_extent(channels), ..conv.output() };
+        let source = self.emit_generic(".pixels", (GenericKind::Gather, 4), &read, shape)?;
+        Ok(Image { source, shape, zeros: Padding::NONE, flat: image.flat })
     }
 
     /// A transposed convolution as the convolution that computes, for each input pixel, a block of output

@@ -195,6 +195,28 @@ fn convolutions_of_volumes_of_batches_and_with_given_weights_have_their_products
 }
 
 #[test]
+fn a_deformable_convolution_is_a_gather_at_its_offsets_and_a_convolution() {
+    let model = Builder::new(&[1, 4, 9, 9])
+        .weights("bias", &[8])
+        .weights("o", &[18, 4, 3, 3])
+        .weights("w", &[8, 2, 3, 3])
+        .node("Conv", &["x", "o"], "offsets", &[("pads", &[1; 4])])
+        .node("DeformConv", &["x", "w", "offsets", "bias"], "y", &[("pads", &[1; 4]), ("group", &[2])]);
+    let imported = model.import().unwrap();
+    assert_eq!(
+        described(&imported.graph),
+        [
+            "conv2d 3x3 9x9x4 -> 9x9x18",
+            "generic gather -> 9x9x36",
+            "grouped conv2d 1x1 9x9x36 -> 9x9x8"
+        ]
+    );
+    assert_eq!(imported.graph.nodes()[1].inputs.len(), 2, "the image and the offsets");
+    assert_eq!(imported.graph.parameters(), 18 * 4 * 9 + 8 * 2 * 9 + 8);
+    assert_eq!(imported.approximated.len(), 1);
+}
+
+#[test]
 fn a_transposed_convolution_of_any_kind_multiplies_each_pixel_by_all_weights() {
     let model = Builder::new(&[1, 8, 5, 5]).weights("w", &[8, 4, 3, 3]).node(
         "ConvTranspose",
