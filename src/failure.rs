@@ -181,7 +181,8 @@ fn of_simulation(error: &SimulateError) -> &'static str {
             "choose a device that has it (`coexec devices`), or another strategy or plan"
         }
         SimulateError::Unsupported(_) => {
-            "place this operator on another processor (--strategy optimal does), or add the table to the profile"
+            "place this operator on another processor; where not even --strategy optimal finds one, choose another device \
+             (`coexec devices`) or number format (data_type in a scenario), or add the table to the profile"
         }
         SimulateError::GpuMemoryFull { .. } => {
             "place more operators on the CPU, or use a smaller number format"

@@ -197,6 +197,12 @@ fn a_batch_that_mixes_images_names_what_does_and_says_what_to_do() {
 }
 
 #[test]
+fn an_operator_that_no_processor_of_a_device_computes_is_not_promised_another_processor() {
+    explore(b"title = \"x\"\nnetwork = \"resnet18\"\ndevice = \"tpu-v4\"\ndata_type = \"i8\"", false)
+        .assert_refused(&["has no table `xnnpack_i8`", "choose another device", "data_type in a scenario"]);
+}
+
+#[test]
 fn operators_that_do_not_chain_are_refused() {
     scenario_refused(
         &[
