@@ -13,9 +13,15 @@ impl Converter<'_> {
     /// if it is larger or there is no operand.
     pub(super) fn skip(&mut self, node: &SourceNode) -> Conversion<()> {
         let before = [self.out.nodes.len(), self.out.inputs.len()];
-        let operand = node.reads.iter().flatten().find_map(|&tensor| self.values[tensor].as_ref()?.view());
-        let operand = operand.cloned().map(|view| self.with_zeros(view)).transpose()?;
-        self.out.wanted.extend(operand.as_ref().map(|view| view.source));
+        // The replacement reads the first computed operand; the network computes the others as well.
+        let mut operand = None;
+        for place in 0..node.reads.len() {
+            if self.source(node, place).is_some() {
+                let view = self.view(node, place)?;
+                self.out.wanted.push(view.source);
+                operand.get_or_insert(view);
+            }
+        }
         for index in 0..node.writes.len() {
             let Some(tensor) = node.result(index).filter(|&tensor| self.readers[tensor] > 0) else {
                 continue;

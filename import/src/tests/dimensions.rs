@@ -126,6 +126,14 @@ fn results_of_an_assumed_number_that_do_not_fit_are_no_fault_of_the_model() {
 }
 
 #[test]
+fn everything_that_a_skipped_node_reads_is_computed() {
+    let model = Builder::new(&[1, 8]).weights("w", &[8, 4]).stated("y", &[1, 8]);
+    let model = model.node("Tanh", &["x"], "a", &[]).node("MatMul", &["x", "w"], "b", &[]);
+    let imported = skipping(model.node("Unheard", &["a", "b"], "y", &[])).unwrap();
+    assert_eq!(described(&imported.graph), ["Tanh 1x1x8", "linear 1x8 -> 4", "Relu 1x1x8"]);
+}
+
+#[test]
 fn an_operator_without_a_rule_for_its_extents_needs_those_of_the_file() {
     let model =
         Builder::new(&[1, 4, 8, 8]).input("i", &[1, 4, 8, 8]).node("MaxUnpool", &["x", "i"], "y", &[]);
