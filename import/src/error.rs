@@ -51,6 +51,11 @@ pub enum Problem {
     /// The node is invalid.
     #[error("is invalid: {0}")]
     Unsound(String),
+    /// The file is in a layout with padded channels, and its operands do not fit.
+    #[error(
+        "does not fit its operands, since ONNX Runtime saved the file for one kind of CPU, with padded channels: {0}"
+    )]
+    Padded(String),
     /// It depends on the values of a tensor in a file beside the model's, which could not be read.
     #[error("needs the values of {tensor}, which are in {file}, and that file is missing or incomplete")]
     Unread { tensor: String, file: String },
@@ -77,7 +82,7 @@ impl Problem {
     pub(super) fn is_replaceable(&self) -> bool {
         match self {
             Self::Unknown(_) | Self::Guessed { .. } | Self::Bounded { .. } => true,
-            Self::Irreplaceable | Self::Unsound(_) | Self::Unread { .. } => false,
+            Self::Irreplaceable | Self::Unsound(_) | Self::Padded(_) | Self::Unread { .. } => false,
         }
     }
 }
@@ -103,6 +108,11 @@ impl ImportError {
             }
             Self::Node { problem: Problem::Unsound(_), .. } | Self::Graph(_) => {
                 "check that the runtime accepts the model, with the dimensions that --dim sets".to_owned()
+            }
+            Self::Node { problem: Problem::Padded(_), .. } => {
+                "save the model with a lower level of graph optimisation (ORT_ENABLE_EXTENDED), or give the \
+                 file that it was made from"
+                    .to_owned()
             }
             Self::Node { problem: Problem::Unread { file, .. }, .. } => {
                 format!("put {file} into the model's folder; the model was exported in several files")

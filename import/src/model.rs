@@ -50,6 +50,10 @@ pub(super) struct Model {
     pub(super) nodes: Vec<SourceNode>,
 }
 
+/// The domain of operators in ONNX Runtime's layout for one kind of CPU, with which their operator type begins. Weights
+/// and tensors have their channels padded to whole vectors.
+pub(super) const PADDED: &str = "com.microsoft.nchwc";
+
 /// Marks an extent that the file does not state.
 pub(super) const OPEN_EXTENT: u32 = 0;
 

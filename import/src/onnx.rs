@@ -24,8 +24,8 @@ use prost::Message;
 use super::dimensions::SUM;
 use super::error::ImportError;
 use super::model::{
-    Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, Operands, SourceNode, SourceTensor, TensorId,
-    Work, as_extent, written,
+    Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, Operands, PADDED, SourceNode, SourceTensor,
+    TensorId, Work, as_extent, written,
 };
 use super::{ImportOptions, OpenDimensions, Result};
 use format::Formats;
@@ -250,7 +250,9 @@ impl<'a> Reader<'a> {
     ) -> SourceNode {
         let name = if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() };
         let data_type = if work.multiplies() { self.formats.of_product(node) } else { None };
-        let (kind, branches) = (node.op_type.clone(), self.branches);
+        let is_padded = node.domain == PADDED;
+        let kind = if is_padded { format!("{PADDED}.{}", node.op_type) } else { node.op_type.clone() };
+        let branches = self.branches;
         SourceNode { name, kind, branches, work, data_type, reads, writes }
     }
 

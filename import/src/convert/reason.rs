@@ -1,23 +1,27 @@
 //! Why a node cannot be converted, in terms of the model's files and inputs.
 //!
 //! Responsible for: naming the file or the inputs from which a missing value comes. Not for: whether a node can be
-//! converted. Invariant: only a problem of a missing counterpart or value is changed.
+//! converted. Invariant: only a problem of a missing counterpart or value, or of a layout, is changed.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Converter, MAX_RANK};
 use crate::error::Problem;
-use crate::model::{Extents, MAX_NUMBERS, SourceNode, Work};
+use crate::model::{Extents, MAX_NUMBERS, PADDED, SourceNode, Work};
 use coexec_sim::workload::Source;
 
 /// Maximum number of sources searched for the inputs that determine a value.
 const MAX_DETERMINING: usize = 256;
 
 impl Converter<'_> {
-    /// The problem of a node: that values are in a file that could not be read, or extended by the names of the
-    /// model's small inputs that determine an operand, if any.
+    /// The problem of a node: that values are in a file that could not be read, that the file is in a layout with
+    /// padded channels, or extended by the names of the model's small inputs that determine an operand, if any.
     pub(super) fn explained(&self, node: &SourceNode, problem: Problem) -> Problem {
-        let Problem::Unknown(reason) = problem else { return problem };
+        let reason = match problem {
+            Problem::Unknown(reason) => reason,
+            Problem::Unsound(reason) if node.kind.starts_with(PADDED) => return Problem::Padded(reason),
+            problem => return problem,
+        };
         if let Some(unread) = self.unread(node) {
             return unread;
         }

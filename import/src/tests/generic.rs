@@ -205,11 +205,7 @@ fn a_deformable_convolution_is_a_gather_at_its_offsets_and_a_convolution() {
     let imported = model.import().unwrap();
     assert_eq!(
         described(&imported.graph),
-        [
-            "conv2d 3x3 9x9x4 -> 9x9x18",
-            "generic gather -> 9x9x36",
-            "grouped conv2d 1x1 9x9x36 -> 9x9x8"
-        ]
+        ["conv2d 3x3 9x9x4 -> 9x9x18", "generic gather -> 9x9x36", "grouped conv2d 1x1 9x9x36 -> 9x9x8"]
     );
     assert_eq!(imported.graph.nodes()[1].inputs.len(), 2, "the image and the offsets");
     assert_eq!(imported.graph.parameters(), 18 * 4 * 9 + 8 * 2 * 9 + 8);

@@ -136,6 +136,19 @@ fn blocked_layouts_cost_the_same_as_plain_ones() {
 }
 
 #[test]
+fn padded_channels_that_do_not_fit_are_those_of_a_file_for_one_cpu() {
+    let mut model =
+        Builder::new(&[1, 24, 8, 8]).weights("w", &[32, 32, 3, 3]).node("Conv", &["x", "w"], "y", &[]);
+    model.0.node[0].domain = "com.microsoft.nchwc".to_owned();
+    let error = model.import().unwrap_err();
+    assert!(
+        error.to_string().contains("saved the file for one kind of CPU, with padded channels"),
+        "{error}"
+    );
+    assert!(error.help().contains("lower level of graph optimisation"), "{}", error.help());
+}
+
+#[test]
 fn the_addend_of_a_fused_convolution_is_kept() {
     let apart = convolutions().weights("v", &[32, 16, 1, 1]).node("Conv", &["x", "v"], "b", &[]);
     let fused = apart.clone().node("FusedConv", &["x", "v", "", "a"], "y", &[]);
