@@ -328,7 +328,9 @@ impl<'a> Converter<'a> {
                 None => return Ok(()),
             },
             Work::Split { squeeze } => return self.split(node, *squeeze),
-            Work::Recurrent { gates, batch_first } => return self.recurrent(node, *gates, *batch_first),
+            Work::Recurrent { gates, features, batch_first } => {
+                return self.recurrent(node, [*gates, *features], *batch_first);
+            }
             Work::Attention(attention) => return self.attention(node, attention),
             Work::LinearAttention(attention) => return self.linear_attention(node, attention),
             Work::Choice => return self.choice(node),

@@ -364,8 +364,9 @@ pub(super) enum Work {
     },
     /// A product with block-packed weights of the given depth and number of outputs.
     Linear { depth: u32, outputs: u32 },
-    /// A recurrent layer. With `gates`, each weight tensor holds a single gate.
-    Recurrent { gates: Option<u32>, batch_first: bool },
+    /// A recurrent layer. With `gates`, each weight tensor holds a single gate. `features` is the width of the state
+    /// that the file states.
+    Recurrent { gates: Option<u32>, features: Option<u32>, batch_first: bool },
     /// Scaled dot-product attention.
     #[serde(skip)]
     Attention(Attention),

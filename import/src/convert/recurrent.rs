@@ -11,11 +11,11 @@ use coexec_sim::workload::{Recurrent, Shape};
 impl Converter<'_> {
     /// Operands: input, input weights, recurrent weights, biases, lengths, initial state, initial cell.
     /// The rows of the weights are all gates of a direction, or those of a single gate if `gates` is
-    /// given.
+    /// given. `stated` is the number of features of the state that the file states.
     pub(super) fn recurrent(
         &mut self,
         node: &SourceNode,
-        gates: Option<u32>,
+        [gates, stated]: [Option<u32>; 2],
         batch_first: bool,
     ) -> Conversion<()> {
         let weights = self.weight_extents(node, 1)?;
@@ -41,9 +41,11 @@ impl Converter<'_> {
         if directions > 2 {
             return unsound(format!("weights of {directions} directions, expected one or two"));
         }
-        for operand in 5..node.reads.len() {
-            self.out.wanted.extend(self.source(node, operand));
+        if let Some(stated) = stated.filter(|&stated| stated != features) {
+            let weights = self.name_of(node, 2);
+            return unsound(format!("{weights} is for {features} features, and hidden_size is {stated}"));
         }
+        self.keep_initial_states(node, features)?;
         let bias = node.operand(3).is_some();
         let input = self.view(node, 0)?;
         let input = if batch_first { input } else { input.swapped() };
@@ -61,6 +63,19 @@ impl Converter<'_> {
             parts.push(self.view_as(source, extents.clone(), wide_axes(&extents)));
         }
         self.write_steps(node, &parts, gates.is_none(), batch_first)
+    }
+
+    /// Checks the initial states, and keeps their producers.
+    fn keep_initial_states(&mut self, node: &SourceNode, features: u32) -> Conversion<()> {
+        for operand in 5..node.reads.len() {
+            let own = self.value(node, operand).and_then(|state| state.extents().last().copied());
+            if let Some(own) = own.filter(|&own| own != features) {
+                let state = self.name_of(node, operand);
+                return unsound(format!("its initial state {state} has {own} features, expected {features}"));
+            }
+            self.out.wanted.extend(self.source(node, operand));
+        }
+        Ok(())
     }
 
     /// Writes all steps and the last step of each direction. Without an axis of directions there is only the

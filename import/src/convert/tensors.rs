@@ -86,14 +86,19 @@ impl Converter<'_> {
         match self.read(node, operand)?.clone() {
             Value::View(view) => Ok(view),
             Value::Constant(constant) => {
-                let tensor = node.reads[operand].unwrap_or_default();
                 if constant.elements() == 0 {
-                    let name = self.model.tensors[tensor].name.escape_debug();
+                    let name = self.name_of(node, operand);
                     return unsound(format!("its operand {operand} ({name}) has no elements"));
                 }
-                self.constant_view(tensor, constant.extents)
+                self.constant_view(node.reads[operand].unwrap_or_default(), constant.extents)
             }
         }
+    }
+
+    /// The name of an operand in the file, for messages.
+    pub(super) fn name_of(&self, node: &SourceNode, operand: usize) -> String {
+        let name = node.operand(operand).map(|tensor| self.model.tensors[tensor].name.escape_debug());
+        name.map_or_else(String::new, |name| name.to_string())
     }
 
     /// A constant as an input of the graph.

@@ -175,7 +175,11 @@ fn layer(kind: &str, attributes: &Attributes<'_>) -> Option<Work> {
     Some(match kind {
         "Einsum" => Work::Einsum(attributes.text("equation").to_owned()),
         "GroupNormalization" => Work::GroupNorm { groups: Some(count("num_groups")) },
-        "LSTM" => Work::Recurrent { gates: None, batch_first: attributes.flag("layout") },
+        "LSTM" => Work::Recurrent {
+            gates: None,
+            features: attributes.find("hidden_size").map(|size| as_extent(size.i)),
+            batch_first: attributes.flag("layout"),
+        },
         "MatMulNBits" => Work::Linear { depth: count("K"), outputs: count("N") },
         "CausalConvWithState" => conv(Windowed { pads: Pads::Causal, ..attributes.window() }, None),
         "Conv" => conv(attributes.window(), Some(attributes.count("group", 1))),

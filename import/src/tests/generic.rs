@@ -138,6 +138,25 @@ fn one_of_known_numbers_may_differ_from_the_others() {
 }
 
 #[test]
+fn a_recurrent_layer_of_other_features_than_its_weights_or_states_is_refused() {
+    let model = |features: i64, state: i64| {
+        Builder::new(&[20, 3, 8])
+            .weights("w", &[1, 64, 8])
+            .weights("r", &[1, 64, 16])
+            .weights("cell", &[1, 3, state])
+            .node("LSTM", &["x", "w", "r", "", "", "", "cell"], "y", &[("hidden_size", &[features])])
+            .import()
+    };
+    assert!(model(16, 16).is_ok());
+    let error = |features, state| model(features, state).unwrap_err().to_string();
+    assert_eq!(
+        error(16, 32),
+        "LSTM.y (LSTM) is invalid: its initial state cell has 32 features, expected 16"
+    );
+    assert_eq!(error(8, 16), "LSTM.y (LSTM) is invalid: r is for 16 features, and hidden_size is 8");
+}
+
+#[test]
 fn vectors_are_concatenated_with_one_thread_per_element() {
     let model = Builder::new(&[3000]).node("Relu", &["x"], "a", &[]).node(
         "Concat",

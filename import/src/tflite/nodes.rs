@@ -241,8 +241,10 @@ fn with_options(code: i32, options: &Options<'_>, is_coupled: bool) -> Option<La
     let block = |to_space| Work::BlockRearrangement { block: options.count(0, 0), to_space };
     let reduce = |reduction| Work::Reduce { reduction, keep: options.byte(0) != 0 };
     let product = |transpose, flatten| Work::Product { transpose, flatten };
-    let recurrent =
-        |gates, slot| Work::Recurrent { gates: Some(gates), batch_first: options.byte(slot) == 0 };
+    let recurrent = |gates, slot| {
+        let batch_first = options.byte(slot) == 0;
+        Work::Recurrent { gates: Some(gates), features: None, batch_first }
+    };
     Some(match code {
         1 => ("AVERAGE_POOL_2D", pool(PoolKind::Average), Some(5)),
         12 => ("L2_POOL_2D", pool(PoolKind::Average), Some(5)),
