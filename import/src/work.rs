@@ -29,6 +29,8 @@ pub(super) enum Extents {
     Broadcast,
     /// Those of operand 0 reduced along an axis, which `keep` keeps with extent 1.
     Reduced { axis: i64, keep: bool },
+    /// Those of operand 0 without its last two axes: one number per matrix.
+    Matrices,
     /// Those of operand 0 with the last axis replaced by the number of elements of operand 1; a vector becomes a
     /// matrix of one row.
     Picked,

@@ -195,6 +195,10 @@ impl Converter<'_> {
                 let from = read(0)?;
                 Some(reduced(&from, &[axis(along, from.len())?], keep))
             }
+            Extents::Matrices => match &read(0)?[..] {
+                [outer @ .., _, _] => Some(outer.to_vec()),
+                _ => return unsound("something that is not a matrix"),
+            },
             Extents::Picked => {
                 let (mut extents, count) = (read(0)?, as_extent(elements(&read(1)?)));
                 extents.pop();

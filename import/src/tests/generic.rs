@@ -28,6 +28,9 @@ fn results_have_the_extents_of_their_rule() {
         &[("output_height", &[7]), ("output_width", &[5])],
     );
     assert_eq!(last(regions).1, Shape { batch: 30, height: 7, width: 5, channels: 8 });
+    let determinants = Builder::new(&[4, 10, 8, 8]).node("Det", &["x"], "y", &[]);
+    assert_eq!(last(determinants), (2560, Shape::tokens(4, 10)));
+    assert_eq!(last(Builder::new(&[8, 8]).node("Det", &["x"], "y", &[])).1, Shape::tokens(1, 1));
     let sums = model().node("CumSum", &["x", "count"], "y", &[]);
     assert_eq!(last(sums).0, 320);
 }
