@@ -17,8 +17,8 @@ pub(super) const SUM: &str = " + ";
 pub(super) fn set(model: &mut Model, dimensions: OpenDimensions, options: &ImportOptions) -> Result<()> {
     for (name, &number) in options.dimensions.iter().filter(|(name, _)| !dimensions.contains_key(*name)) {
         if !model.set_scalar_input(name, number) {
-            let known = dimensions.into_keys().chain(model.unset.drain(..)).collect();
-            return Err(ImportError::NoSuchDimension { name: name.clone(), known });
+            let (open, unset) = (dimensions.into_keys().collect(), std::mem::take(&mut model.unset));
+            return Err(ImportError::NoSuchDimension { name: name.clone(), open, unset });
         }
     }
     // A sum follows from its parts.

@@ -1,5 +1,7 @@
 //! Why a model cannot be imported.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::OpenDimensions;
@@ -24,7 +26,7 @@ pub enum ImportError {
     Covered { coverage: String, kinds: String, percent: u32 },
     /// A dimension was set that the model does not have.
     #[error("the model has no dimension named {name:?}")]
-    NoSuchDimension { name: String, known: Vec<String> },
+    NoSuchDimension { name: String, open: Vec<String>, unset: Vec<UnsetDimension> },
     /// The file has several functions, and none was chosen.
     #[error("the file offers several functions, each a graph of its own: {}", known.join(", "))]
     SeveralSignatures { known: Vec<String> },
@@ -34,6 +36,24 @@ pub enum ImportError {
     /// The operators do not form a valid graph.
     #[error("the model's operators do not form a valid workload: {0}")]
     Graph(#[from] GraphError),
+}
+
+/// A dimension that need not be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsetDimension {
+    /// Its name.
+    pub name: String,
+    /// Its extent unless it is set.
+    pub extent: u32,
+    /// Whether it is the first of its tensor, as that of a batch is.
+    pub is_first: bool,
+}
+
+impl fmt::Display for UnsetDimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hint = if self.is_first { "; --batch N of explore sets a batch, too" } else { "" };
+        write!(f, "{} ({} unless set{hint})", self.name, self.extent)
+    }
 }
 
 /// What is wrong with a node.
@@ -133,10 +153,14 @@ impl ImportError {
                 "the skipped nodes may dominate the time; export the model without them or with static shapes, or \
                  accept that with --least-covered {percent}"
             ),
-            Self::NoSuchDimension { known, .. } if known.is_empty() => {
+            Self::NoSuchDimension { open, unset, .. } if open.is_empty() && unset.is_empty() => {
                 "the model's inputs have fixed extents; leave --dim out".to_owned()
             }
-            Self::NoSuchDimension { known, .. } => format!("its open dimensions are {}", known.join(", ")),
+            Self::NoSuchDimension { open, unset, .. } => {
+                let unset = unset.iter().map(UnsetDimension::to_string);
+                let known: Vec<String> = open.iter().cloned().chain(unset).collect();
+                format!("its open dimensions are {}", known.join(", "))
+            }
             Self::SeveralSignatures { known } => {
                 let first = known.first().map_or("NAME", String::as_str);
                 format!(

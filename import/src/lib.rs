@@ -40,7 +40,7 @@ use std::fmt;
 use std::io::Cursor;
 
 pub use convert::node_name;
-pub use error::{ImportError, Problem};
+pub use error::{ImportError, Problem, UnsetDimension};
 pub use scenario::{ImportedScenario, load, options_of_each};
 
 use coexec_sim::Graph;

@@ -6,6 +6,7 @@
 
 use serde::Deserialize;
 
+use crate::UnsetDimension;
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
 pub(super) use super::work::{
@@ -44,8 +45,8 @@ pub(super) struct Model {
     pub(super) inputs: Vec<TensorId>,
     /// Outputs of the model.
     pub(super) outputs: Vec<TensorId>,
-    /// Dimensions that need not be set, with their extents.
-    pub(super) unset: Vec<String>,
+    /// Dimensions that need not be set.
+    pub(super) unset: Vec<UnsetDimension>,
     /// Nodes in topological order.
     pub(super) nodes: Vec<SourceNode>,
 }

@@ -13,7 +13,7 @@ use super::model::{
     Constant, ImageOrder, Loop, MAX_CALL_DEPTH, MAX_NODES, Model, NUMBERS_PER_NODE, OPEN_EXTENT, Operands,
     SourceNode, SourceTensor, TensorId, Work,
 };
-use super::{ImportOptions, OpenDimensions, Result, node_name};
+use super::{ImportOptions, OpenDimensions, Result, UnsetDimension, node_name};
 use format::Formats;
 use std::collections::BTreeMap;
 use table::Table;
@@ -101,13 +101,13 @@ fn entry(root: &Table<'_>, wanted: Option<&str>) -> Result<usize> {
         .ok_or_else(|| ImportError::NoSuchSignature { name: wanted.to_owned(), known: known() })
 }
 
-/// Sets the dynamic dimensions of a graph's inputs, and returns those that were set or must be; the names and
-/// extents of others are added to `unset`. `graph` must be the one read first, so that its tensors come first.
+/// Sets the dynamic dimensions of a graph's inputs, and returns those that were set or must be; others are added to
+/// `unset`. `graph` must be the one read first, so that its tensors come first.
 fn opened(
     graph: &Table<'_>,
     tensors: &mut [SourceTensor],
     dimensions: &BTreeMap<String, u32>,
-    unset: &mut Vec<String>,
+    unset: &mut Vec<UnsetDimension>,
 ) -> OpenDimensions {
     let tables: Vec<Table<'_>> = graph.tables(0).collect();
     let mut open = OpenDimensions::new();
@@ -122,8 +122,7 @@ fn opened(
             if stated.is_some() || (axis > 0 && *extent == 1) {
                 open.insert(asked, place);
             } else {
-                let hint = if axis == 0 { "; --batch N of explore sets a batch, too" } else { "" };
-                unset.push(format!("{asked} ({extent} unless set{hint})"));
+                unset.push(UnsetDimension { name: asked, extent: *extent, is_first: axis == 0 });
             }
             *extent = stated.unwrap_or(*extent);
         }
