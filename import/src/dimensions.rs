@@ -8,7 +8,13 @@ use super::model::{Constant, Model, SourceTensor, elements};
 use super::{ImportOptions, OpenDimensions, Result};
 
 /// What exporters write between the parts of a dimension that is a sum of others, such as that of a mask.
-pub(super) const SUM: &str = " + ";
+const SUM: &str = " + ";
+
+/// The extent of a dimension named as a sum, from those of its parts; `None` where `extent` does not know one of these.
+pub(super) fn sum(name: &str, extent: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    let value = |part: &str| extent(part).or_else(|| part.parse().ok());
+    name.split(SUM).try_fold(0, |sum: u32, part| Some(sum.saturating_add(value(part)?)))
+}
 
 /// Sets the scalar inputs that `options` names, and checks that all `dimensions` are set and exist.
 ///
@@ -21,9 +27,9 @@ pub(super) fn set(model: &mut Model, dimensions: OpenDimensions, options: &Impor
             return Err(ImportError::NoSuchDimension { name: name.clone(), open, unset });
         }
     }
-    // A sum follows from its parts.
-    let is_given = |part: &str| dimensions.contains_key(part) || part.parse::<u32>().is_ok();
-    let is_sum = |name: &str| name.contains(SUM) && name.split(SUM).all(is_given);
+    // A sum follows from its parts, whose extents do not matter here.
+    let is_sum =
+        |name: &str| sum(name, |part| (part != name && dimensions.contains_key(part)).then_some(1)).is_some();
     let mut open = dimensions.clone();
     open.retain(|name, _| !options.dimensions.contains_key(name) && !is_sum(name));
     if !open.is_empty() {

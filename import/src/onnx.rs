@@ -21,7 +21,7 @@ use bytes::Bytes;
 use half::f16;
 use prost::Message;
 
-use super::dimensions::SUM;
+use super::dimensions;
 use super::error::ImportError;
 use super::model::{
     Arithmetic, Constant, Elemental, ImageOrder, Loop, Model, Operands, PADDED, SourceNode, SourceTensor,
@@ -149,7 +149,8 @@ impl<'a> Reader<'a> {
             let named = dimension.dim_param.clone().filter(|name| !NO_NAMES.contains(&name.as_str()));
             let name = named.unwrap_or_else(|| format!("{}.{axis}", info.name));
             let asked = self.asked.get(&name).copied();
-            let sum = if asked.is_none() { self.sum(&name) } else { None };
+            let sum = || dimensions::sum(&name, |part| self.asked.get(part).copied());
+            let sum = if asked.is_none() { sum() } else { None };
             extents.push(asked.or(sum).unwrap_or(OPEN_EXTENT));
             if sum.is_some() {
                 continue;
@@ -161,12 +162,6 @@ impl<'a> Reader<'a> {
             }
         }
         Some(extents)
-    }
-
-    /// The value of a sum of dimensions that the caller sets.
-    fn sum(&self, name: &str) -> Option<u32> {
-        let value = |part: &str| self.asked.get(part).copied().or_else(|| part.parse().ok());
-        name.split(SUM).try_fold(0, |sum: u32, part| Some(sum.saturating_add(value(part)?)))
     }
 
     fn nodes(&mut self, graph: &'a GraphProto) {
