@@ -19,8 +19,9 @@ const FIRST_DAMPING: f64 = 1e-3;
 /// Half-width of the 95 % interval of a normal distribution, in standard deviations.
 pub const DEVIATIONS_95: f64 = 1.96;
 
-/// Ratio of posterior to prior variance from which a parameter counts as not informed by the runs.
-pub const UNINFORMED: f64 = 0.5;
+/// Ratio of posterior to prior variance from which a parameter counts as not informed by the runs: at
+/// one half, the runs weigh as much as the prior. A convention.
+pub const UNINFORMED_VARIANCE_RATIO: f64 = 0.5;
 
 /// Stopping criteria.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +59,7 @@ pub struct Posterior {
     pub log: f64,
     /// Standard deviation of the logarithm, at most the prior's.
     pub deviation: f64,
-    /// Whether the runs inform the parameter; see [`UNINFORMED`].
+    /// Whether the runs inform the parameter; see [`UNINFORMED_VARIANCE_RATIO`].
     pub informed: bool,
 }
 
@@ -72,7 +73,7 @@ impl Solution {
         let inverse = self.inverse_normal.as_ref().map(|inverse| inverse[(index, index)]);
         let prior_left = inverse.map_or(1.0, |inverse| inverse * (expected / prior).powi(2));
         let deviation = inverse.map_or(prior, |inverse| (inverse * variance).sqrt().min(prior));
-        Posterior { log: self.parameters[index], deviation, informed: prior_left < UNINFORMED }
+        Posterior { log: self.parameters[index], deviation, informed: prior_left < UNINFORMED_VARIANCE_RATIO }
     }
 }
 

@@ -17,9 +17,10 @@ use coexec_sim::kernel::cpu::NANOS_PER_MICRO;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
 
-/// Ratio of a parameter's posterior deviation to its prior deviation given the shared offsets
-/// from which it counts as not informed by the runs.
-const UNINFORMED: f64 = 0.5;
+/// Ratio of a parameter's posterior deviation to its prior deviation given the shared offsets from which it
+/// counts as not informed by the runs. A convention, stricter than that of the other fits: half the deviation
+/// is a quarter of the variance.
+const UNINFORMED_DEVIATION_RATIO: f64 = 0.5;
 
 /// Prior deviations of log parameters around values that were measured on the device itself: of the
 /// shared offsets, as clock and temperature change from day to day, and of each parameter alone.
@@ -233,7 +234,7 @@ impl Prior {
             key: parameter.key,
             value: written(0.0),
             ci95: deviation.map(|d| [-d, d].map(|away| written(away * DEVIATIONS_95))),
-            informed: deviation.is_some_and(|now| now < UNINFORMED * parameter.deviation),
+            informed: deviation.is_some_and(|now| now < UNINFORMED_DEVIATION_RATIO * parameter.deviation),
             trades_with: others.filter_map(correlation).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
         }
     }

@@ -8,7 +8,7 @@ use nalgebra::DMatrix;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{
-    DEVIATIONS_95, Posterior, Solution, Stop, UNINFORMED, minimise, pseudo_huber,
+    DEVIATIONS_95, Posterior, Solution, Stop, UNINFORMED_VARIANCE_RATIO, minimise, pseudo_huber,
 };
 use crate::measure::{GpuRun, grouped};
 use crate::validate::gpu::predict;
@@ -190,7 +190,7 @@ pub(super) fn fit_table(
                 .map(|log| rounded(log.clamp(LOG_RANGE[0], LOG_RANGE[1]).exp(), INTERVAL_DIGITS));
             let ci95 = [low.min(value), high.max(value)];
             let prior_left = of_it * (LOSS_SCALE / deviation).powi(2);
-            Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED }
+            Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED_VARIANCE_RATIO }
         })
         .collect();
     if let Some(written) = gpu.parameters_mut(table) {
