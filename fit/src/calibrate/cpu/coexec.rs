@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::fit::{Known, Parameter, Prior, Scale};
-use super::rates::{is_little, made_of};
+use super::rates::made_of;
 use crate::calibrate::least_squares::Stop;
 use crate::csv_rows::bundled;
 use coexec_sim::Basis;
@@ -52,7 +52,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
     let cluster = &cpu.clusters[index];
     let ghz = cluster.clock_mhz.value / 1e3;
     let lanes = cluster.instruction_set.unwrap_or(InstructionSet::Neon).lanes() as f64;
-    let slower = if is_little(cluster.core) { IN_ORDER } else { 1.0 };
+    let slower = if cluster.core.is_in_order() { IN_ORDER } else { 1.0 };
     let logarithm = Scale::Logarithm;
     let rate = |(key, cycles, is_per_lane): &'static (String, f64, bool)| {
         let cycles = if *is_per_lane { cycles / lanes } else { *cycles };

@@ -136,7 +136,7 @@ type Similar<'a> = (&'a Cluster, &'a RuyRates);
 /// of similar cores (see [`similar_tables`]); else generic figures of the class.
 pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]) -> Prior {
     let cluster = &cpu.clusters[index];
-    let class = usize::from(is_in_order(cpu, index));
+    let class = usize::from(is_small(cpu, index));
     let own = table_of(cluster, data_type).filter(|table| table.basis == Basis::Transferred);
     let (similar, [common, kind, single]) = if let Some(table) = own {
         (vec![(cluster, table)], TRANSFERRED_DEVIATIONS)
@@ -206,8 +206,8 @@ pub(super) fn table(
 /// products; the same instructions; the same micro-architecture; any.
 fn similar_tables<'a>(cpu: &Cpu, index: usize, data_type: DataType, others: &'a [Cpu]) -> Vec<Similar<'a>> {
     let cluster = &cpu.clusters[index];
-    let class = is_in_order(cpu, index);
-    let of_class = clusters(others).filter(|&(other, index)| is_in_order(other, index) == class);
+    let class = is_small(cpu, index);
+    let of_class = clusters(others).filter(|&(other, index)| is_small(other, index) == class);
     let of_class = of_class.map(|(other, index)| &other.clusters[index]);
     let of_class: Vec<Similar<'a>> =
         of_class.filter_map(|cluster| Some((cluster, table_of(cluster, data_type)?))).collect();
@@ -226,14 +226,9 @@ pub(super) fn clusters(cpus: &[Cpu]) -> impl Iterator<Item = (&Cpu, usize)> {
     cpus.iter().flat_map(|cpu| (0..cpu.clusters.len()).map(move |index| (cpu, index)))
 }
 
-/// Whether the cores of a cluster execute in order, or are as slow: Arm's little cores, and all but
-/// the fastest cluster of Apple or of unknown cores.
-pub(super) fn is_in_order(cpu: &Cpu, index: usize) -> bool {
+/// Whether the cores of a cluster are of the small class: they execute in order, or are as slow, as all but
+/// the fastest cluster of Apple's or of unknown cores.
+pub(super) fn is_small(cpu: &Cpu, index: usize) -> bool {
     let core = cpu.clusters[index].core;
-    is_little(core) || (matches!(core, Core::Apple | Core::Other) && index > 0)
-}
-
-/// Whether a core is one of Arm's little ones, which execute in order.
-pub(super) fn is_little(core: Core) -> bool {
-    matches!(core, Core::CortexA53 | Core::CortexA55 | Core::CortexA510 | Core::CortexA520)
+    core.is_in_order() || (matches!(core, Core::Apple | Core::Other) && index > 0)
 }

@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::sync::LazyLock;
 
-use super::rates::{COUNT, RATES, Rate, clusters, is_in_order, made_of, table_of, values};
+use super::rates::{COUNT, RATES, Rate, clusters, is_small, made_of, table_of, values};
 use super::xnnpack::table_of as table_of_xnnpack;
 use crate::calibrate::with_quantities;
 use crate::csv_rows::bundled;
@@ -37,12 +37,6 @@ pub fn width(cpu: &Cpu, index: usize) -> f64 {
         return APPLE_WIDTHS[index.min(1)];
     }
     WIDTHS.iter().find(|(known, _)| *known == core).map_or(OTHER_WIDTH, |(_, width)| *width)
-}
-
-/// Whether a core is in the donor pool of in-order cores. Apple's small cores are not: they execute out
-/// of order.
-fn is_in_order_core(cpu: &Cpu, index: usize) -> bool {
-    cpu.clusters[index].core != Core::Apple && is_in_order(cpu, index)
 }
 
 /// Multiply-accumulates per cycle of a core of `cpu.clusters[index]` with a library's kernels. With
@@ -75,12 +69,12 @@ fn expected(cpu: &Cpu, index: usize, data_type: DataType) -> [f64; COUNT] {
     })
 }
 
-/// The donors' clusters in the pool of `cpu.clusters[index]` (in order, or the rest), with their
-/// weights.
+/// The donors' clusters in the pool of `cpu.clusters[index]`, with their weights: the small cores, or the rest.
+/// Apple's small cores are of the rest, as they execute out of order.
 fn pool_of<'a>(cpu: &Cpu, index: usize, donors: &'a [Cpu]) -> Vec<(f64, &'a Cpu, usize)> {
     let core = cpu.clusters[index].core;
-    let of_class = clusters(donors)
-        .filter(|&(donor, other)| is_in_order_core(donor, other) == is_in_order_core(cpu, index));
+    let class = |cpu: &Cpu, index: usize| cpu.clusters[index].core != Core::Apple && is_small(cpu, index);
+    let of_class = clusters(donors).filter(|&(donor, other)| class(donor, other) == class(cpu, index));
     let weight = |other: Core| if other == core && core != Core::Other { SAME_CORE_WEIGHT } else { 1.0 };
     of_class.map(|(donor, other)| (weight(donor.clusters[other].core), donor, other)).collect()
 }

@@ -41,3 +41,10 @@ pub enum Core {
     /// A core for which no library has specific kernels.
     Other,
 }
+
+impl Core {
+    /// Whether it executes in order, as Arm's little cores do. Of an unknown core, it is not known.
+    pub fn is_in_order(self) -> bool {
+        matches!(self, Self::CortexA53 | Self::CortexA55 | Self::CortexA510 | Self::CortexA520)
+    }
+}
