@@ -8,7 +8,7 @@ use crate::{Comparison, Result, bundled};
 use coexec_sim::engine::RequestStream;
 use coexec_sim::explore::applications::{Application, Job};
 use coexec_sim::simulate::applications::{ApplicationSimulator, DEFAULT_QUEUE_DEPTH, Load, PricedRequest};
-use coexec_sim::simulate::generation::{Conversation, price_prompt, price_tokens};
+use coexec_sim::simulate::generation::{Conversation, price_turns};
 use coexec_sim::{Overrides, Picos, Scenario, SimulateError, Strategy as S, Workload};
 
 /// The scenario that describes the game.
@@ -42,9 +42,9 @@ pub(super) fn compare(comparison: &mut Comparison, runs: Runs<'_>) -> Result {
     let phases = |strategy| -> Result<[Contention; 2]> {
         let task = task(LLAMA_8B, [PROMPT, TOKENS]);
         let plan = runs.plan(&task, strategy)?;
-        let prompt = price_prompt(Conversation::new(runs.device, runs.library(), &task), 0, &plan)?;
-        let answer = price_tokens(Conversation::new(runs.device, runs.library(), &task), (0, TOKENS), &plan)?;
-        Ok([contend(runs, &prompt, game)?, contend(runs, &answer, game)?])
+        let turns = price_turns(Conversation::new(runs.device, runs.library(), &task), &plan)?;
+        let [prompt, answer] = &turns[0];
+        Ok([contend(runs, prompt, game)?, contend(runs, answer, game)?])
     };
     let [gpu, layer, tensor] = [S::GpuOnly, S::HeteroLayer, S::HeteroTensor].map(phases);
     let ([gpu, tensor], [layer, _]) = ([gpu?, tensor?], layer?);

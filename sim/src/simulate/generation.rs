@@ -28,7 +28,7 @@ use crate::workload::{LanguageTask, Layer, Stage, StepParts, StepStages, TokenSt
 pub use drawn::GenerationDrawn;
 pub use graphs::Graphs;
 pub use report::{Generation, PhaseReport, TurnReport};
-pub use request::{price_answer, price_prompt, price_tokens};
+pub use request::{price_answer, price_turns};
 pub use timeline::generation_timeline;
 pub use written::planned_stages;
 

@@ -8,61 +8,46 @@
 
 use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
 use crate::simulate::{PricedRequest, Result};
-use crate::workload::TokenStep;
+use crate::workload::{TokenStep, Turn};
 
 /// All prompts of a conversation, each with its answer.
 ///
 /// # Errors
-/// The plan is for another task, or the device lacks a processor or kernel it uses.
+/// As [`price_turns`].
 pub fn price_answer(of: Conversation<'_>, plan: &GenerationPlan) -> Result<PricedRequest> {
     let mut request = PricedRequest::default();
-    for (turn, asked) in of.task.turns.iter().enumerate() {
-        request.append(&price_prompt(of, turn, plan)?, 1);
-        request.append(&price_tokens(of, (turn, asked.generated_tokens), plan)?, 1);
-    }
+    price_turns(of, plan)?.iter().flatten().for_each(|part| request.append(part, 1));
     Ok(request)
 }
 
-/// The prompt of one turn.
+/// The prompt and the answer of each turn.
 ///
 /// # Errors
-/// As [`price_answer`].
-pub fn price_prompt(of: Conversation<'_>, turn: usize, plan: &GenerationPlan) -> Result<PricedRequest> {
-    let of_step = plan.prefill_plan(of.task, turn)?;
-    let mut request = PricedRequest::default();
-    for (step, times) in plan.graphs_of(of_step).prefill_steps(of.task, turn) {
-        request.append(&priced_step(of, plan, (step, of_step))?, times);
-    }
-    Ok(request)
-}
-
-/// The first `tokens` tokens of a turn's answer.
-///
-/// # Errors
-/// As [`price_answer`].
-pub fn price_tokens(
-    of: Conversation<'_>,
-    (turn, tokens): (usize, u32),
-    plan: &GenerationPlan,
-) -> Result<PricedRequest> {
-    let mut request = PricedRequest::default();
-    for (step, times) in plan.graphs_of(&plan.decode).decode_steps(of.task, turn, tokens) {
-        request.append(&priced_step(of, plan, (step, &plan.decode))?, times);
-    }
-    Ok(request)
-}
-
-fn priced_step(
-    of: Conversation<'_>,
-    plan: &GenerationPlan,
-    (step, of_step): (TokenStep, &StepPlan),
-) -> Result<PricedRequest> {
+/// The plan is for another task, or the device lacks a processor or kernel it uses.
+pub fn price_turns(of: Conversation<'_>, plan: &GenerationPlan) -> Result<Vec<[PricedRequest; 2]>> {
     let variant = plan.device(of.device);
     let mut run = GenerationRun::new(Conversation { device: &variant, ..of }, plan);
-    let stages = run.stages(step, of_step);
-    let mut priced = PricedRequest::default();
-    for (stages, plan, times) in run.parts(&stages, of_step) {
-        priced.append(&PricedRequest::new(&run.simulator, stages, &plan)?, times);
+    let priced = |(turn, asked): (usize, &Turn)| {
+        let prefill = plan.prefill_plan(of.task, turn)?;
+        let prompt = plan.graphs_of(prefill).prefill_steps(of.task, turn);
+        let answer = plan.graphs_of(&plan.decode).decode_steps(of.task, turn, asked.generated_tokens);
+        Ok([run.priced(prompt, prefill)?, run.priced(answer, &plan.decode)?])
+    };
+    of.task.turns.iter().enumerate().map(priced).collect()
+}
+
+impl GenerationRun<'_> {
+    /// All `steps`, each as often as its count says.
+    fn priced(&mut self, steps: Vec<(TokenStep, u32)>, of_step: &StepPlan) -> Result<PricedRequest> {
+        let mut request = PricedRequest::default();
+        for (step, times) in steps {
+            let stages = self.stages(step, of_step);
+            let mut priced = PricedRequest::default();
+            for (stages, plan, times) in self.parts(&stages, of_step) {
+                priced.append(&PricedRequest::new(&self.simulator, stages, &plan)?, times);
+            }
+            request.append(&priced, times);
+        }
+        Ok(request)
     }
-    Ok(priced)
 }
