@@ -28,6 +28,10 @@ const UNSOUND: u8 = 3;
 /// Exit status of absent hardware.
 const ABSENT: u8 = 4;
 
+/// What else someone may have meant to read.
+const MODELS: &str =
+    "(models are read from files that end in .onnx or .tflite: export others to one of these)";
+
 /// Prints the command-line parser's message (help, version or error) and returns its exit status.
 pub(crate) fn usage(message: &clap::Error) -> ExitCode {
     // If printing fails, there is no other channel to report that on.
@@ -148,6 +152,9 @@ impl Failure {
     /// Exit status and remedy.
     fn verdict(&self) -> (u8, String) {
         let (status, remedy) = match self {
+            Self::Input(error @ (InputError::TooLarge { .. } | InputError::NotText { .. })) => {
+                return (WRONG_INPUT, format!("{} {MODELS}", error.help()));
+            }
             Self::Input(error) => return (WRONG_INPUT, error.help()),
             Self::Found { status, help, .. } => return (*status, help.clone()),
             Self::Simulate(error) => (WRONG_INPUT, of_simulation(error)),

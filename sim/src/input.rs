@@ -23,10 +23,6 @@ pub use tree::{Misfit, from_toml, from_toml_value};
 /// network 100 kB; anything near this limit is not a file of coexec.
 pub const MAX_INPUT_BYTES: u64 = 8 << 20;
 
-/// What else someone may have meant to read.
-const MODELS: &str =
-    "(models are read from files that end in .onnx or .tflite: export others to one of these)";
-
 /// Maximum edit distance of a suggested name.
 const MAX_SUGGESTION_DISTANCE: usize = 3;
 /// Minimum number of letters for a name to match as a part of others.
@@ -141,9 +137,9 @@ impl InputError {
         match self {
             Self::Unreadable { .. } => "check the path and its permissions".to_owned(),
             Self::TooLarge { limit, .. } => {
-                format!("such a file may have at most {} MiB; is this the right file? {MODELS}", limit >> 20)
+                format!("such a file may have at most {} MiB; is this the right file?", limit >> 20)
             }
-            Self::NotText { .. } => format!("such a file is UTF-8 text; is this the right file? {MODELS}"),
+            Self::NotText { .. } => "such a file is UTF-8 text; is this the right file?".to_owned(),
             Self::Option { expected, .. } => format!("write {expected}"),
             Self::Refused { help, .. } | Self::Model { help, .. } | Self::Unfit { help, .. } => help.clone(),
             Self::Unknown { name, known, or_file, .. } => {
