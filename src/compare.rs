@@ -3,7 +3,7 @@
 mod language;
 mod show;
 
-use coexec_import::ImportOptions;
+use coexec_import::ReadScenario;
 use coexec_sim::explore::SearchOptions;
 use coexec_sim::explore::comparison::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
@@ -140,16 +140,15 @@ fn rows(options: &Compare, task: &Task, common: &Common) -> Result<Rows> {
         let wanted = || bundled.iter().filter(is_wanted).map(|device| device.name.clone()).collect();
         ["all", "unified"].contains(&name).then(wanted)
     });
-    let imports = coexec_import::options_of_each(&scenarios, &options.how.import()?)?;
-    let pairs: Vec<(&str, &ImportOptions, &str)> = scenarios
+    let scenarios = coexec_import::read_each(&scenarios, &options.how.import()?)?;
+    let pairs: Vec<(&ReadScenario, &str)> = scenarios
         .iter()
-        .zip(&imports)
-        .flat_map(|(name, how)| devices.iter().map(move |device| (name.as_str(), how, device.as_str())))
+        .flat_map(|scenario| devices.iter().map(move |device| (scenario, device.as_str())))
         .collect();
     common.note(format_args!("planning {} models on {} devices", scenarios.len(), devices.len()));
     // All outcomes are collected first, so that the error reported does not depend on the number of
     // threads.
-    let outcomes: Vec<_> = pairs.par_iter().map(|pair| row(*pair, options, task)).collect();
+    let outcomes: Vec<_> = pairs.par_iter().map(|&pair| row(pair, options, task)).collect();
     let mut rows = Rows::default();
     for outcome in outcomes {
         let Rows { operators, language_models, left_out } = outcome?;
@@ -169,8 +168,9 @@ fn names(given: &[String], members: &dyn Fn(&str) -> Option<Vec<String>>) -> Vec
 }
 
 /// The row of a model on a device; one left out where the device has no plan for it.
-fn row((name, how, device): (&str, &ImportOptions, &str), options: &Compare, task: &Task) -> Result<Rows> {
-    let scenario = coexec_import::load(name, &options.overrides(device), how)?;
+fn row((read, device): (&ReadScenario, &str), options: &Compare, task: &Task) -> Result<Rows> {
+    let (name, text, file) = read;
+    let scenario = file.clone().resolve(name, text, &options.overrides(device))?;
     let mut rows = Rows::default();
     let planned = match &scenario.workload {
         Workload::Model(_) if streamed(&scenario).is_some() => {

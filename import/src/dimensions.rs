@@ -40,12 +40,16 @@ pub(super) fn set(model: &mut Model, dimensions: OpenDimensions, options: &Impor
 }
 
 impl Model {
-    /// Turns the scalar input called `name` into a constant; false where there is no such input.
-    pub(super) fn set_scalar_input(&mut self, name: &str, number: u32) -> bool {
+    /// Place of the scalar input called `name` among the inputs.
+    pub(super) fn scalar_input(&self, name: &str) -> Option<usize> {
         let of_one = |extents: &Vec<u32>| elements(extents) == 1;
         let is_it = |of: &SourceTensor| of.name == name && of.extents.as_ref().is_some_and(of_one);
-        let found = self.inputs.iter().position(|&input| is_it(&self.tensors[input]));
-        let Some(place) = found else { return false };
+        self.inputs.iter().position(|&input| is_it(&self.tensors[input]))
+    }
+
+    /// Turns the scalar input called `name` into a constant; false where there is no such input.
+    fn set_scalar_input(&mut self, name: &str, number: u32) -> bool {
+        let Some(place) = self.scalar_input(name) else { return false };
         let tensor = &mut self.tensors[self.inputs.remove(place)];
         let extents = tensor.extents.clone().unwrap_or_default();
         tensor.constant = Some(Constant { extents, numbers: Some(vec![f64::from(number)]) });

@@ -41,7 +41,7 @@ use std::io::Cursor;
 
 pub use convert::node_name;
 pub use error::{ImportError, Problem, UnsetDimension};
-pub use scenario::{ImportedScenario, load, options_of_each};
+pub use scenario::{ImportedScenario, ReadScenario, load, read_each};
 
 use coexec_sim::Graph;
 use coexec_sim::workload::{InputTable, constants};

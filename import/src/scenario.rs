@@ -15,6 +15,12 @@ use coexec_sim::workload::{Node, OperatorTable, Source};
 /// Maximum size of a model file: the limit of Protocol Buffers and `FlatBuffers`.
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
+/// A model with its symbolic dimensions.
+type OpenModel = (Model, OpenDimensions);
+
+/// A scenario as read, before a device resolves it: its name, text and content.
+pub type ReadScenario = (String, Text, ScenarioFile);
+
 /// The scenario called `name`: imported where `name` has the extension of a model file, else loaded by
 /// [`Scenario::load`].
 ///
@@ -22,48 +28,49 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 /// As [`Scenario::load`], or the model cannot be imported, or `how` has import options for something that is
 /// not a model file.
 pub fn load(name: &str, overrides: &Overrides, how: &ImportOptions) -> Result<Scenario, InputError> {
-    if ModelFormat::of_name(name).is_none() {
-        if *how != ImportOptions::default() {
-            return Err(InputError::Model {
-                file: name.to_owned(),
-                message: "--dim, --signature and --skip-unknown apply to model files only, and this is not one".to_owned(),
-                help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch".to_owned(),
-            });
-        }
-        return Scenario::load(name, overrides);
-    }
-    let imported = ImportedScenario::load(Path::new(name), how)?;
-    let text = Text { name: name.to_owned(), content: String::new() };
-    imported.file.resolve(name, &text, overrides)
+    let (name, text, file) = read_each(&[name.to_owned()], how)?.swap_remove(0);
+    file.resolve(&name, &text, overrides)
 }
 
-/// How to import each of several scenarios: a dimension that some of the models have is set in these alone, and where
-/// there are models, the options do not apply to other scenarios.
+/// Each of several scenarios, read as [`load`] does: a dimension that some of the models have is set in these
+/// alone, and where there are models, the options do not apply to other scenarios.
 ///
 /// # Errors
-/// A model file cannot be read, or is not a valid model.
-pub fn options_of_each(names: &[String], how: &ImportOptions) -> Result<Vec<ImportOptions>, InputError> {
-    let own = |name: &String| -> Result<Option<BTreeSet<String>>, InputError> {
+/// As [`load`].
+pub fn read_each(names: &[String], how: &ImportOptions) -> Result<Vec<ReadScenario>, InputError> {
+    let model = |name: &String| {
         let is_model = ModelFormat::of_name(name).is_some();
-        let read = (is_model && names.len() > 1).then(|| read(Path::new(name), how)).transpose()?;
-        let has = |(mut model, dimensions): (Model, OpenDimensions)| {
-            let is_own = |name: &&String| dimensions.contains_key(*name) || model.set_scalar_input(name, 0);
-            how.dimensions.keys().filter(is_own).cloned().collect()
+        is_model.then(|| read(Path::new(name), how)).transpose()
+    };
+    let models = names.iter().map(model).collect::<Result<Vec<_>, _>>()?;
+    let is_known = |name: &&String| models.iter().flatten().any(|model| has_dimension(model, name));
+    let known: BTreeSet<&String> = how.dimensions.keys().filter(is_known).collect();
+    let is_for_models = models.iter().any(Option::is_some) || *how == ImportOptions::default();
+    let scenario = |(name, model): (&String, Option<OpenModel>)| {
+        let Some(model) = model else {
+            return if is_for_models { ScenarioFile::named(name) } else { Err(not_a_model(name)) };
         };
-        Ok(read.map(|(_, model)| has(model)))
+        let mut how = how.clone();
+        how.dimensions.retain(|name, _| has_dimension(&model, name) || !known.contains(name));
+        let imported = ImportedScenario::of(Path::new(name), model, &how)?;
+        Ok((name.clone(), Text { name: name.clone(), content: String::new() }, imported.file))
     };
-    let each = names.iter().map(own).collect::<Result<Vec<_>, _>>()?;
-    let known: BTreeSet<&String> = each.iter().flatten().flatten().collect();
-    let options = |own: &Option<BTreeSet<String>>| {
-        let mut options = how.clone();
-        match own {
-            Some(own) => options.dimensions.retain(|name, _| own.contains(name) || !known.contains(name)),
-            None if each.iter().any(Option::is_some) => options = ImportOptions::default(),
-            None => {}
-        }
-        options
-    };
-    Ok(each.iter().map(options).collect())
+    names.iter().zip(models).map(scenario).collect()
+}
+
+/// Whether options can set the size called `name` in a model.
+fn has_dimension((model, dimensions): &OpenModel, name: &str) -> bool {
+    dimensions.contains_key(name) || model.scalar_input(name).is_some()
+}
+
+fn not_a_model(name: &str) -> InputError {
+    InputError::Model {
+        file: name.to_owned(),
+        message: "--dim, --signature and --skip-unknown apply to model files only, and this is not one"
+            .to_owned(),
+        help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch"
+            .to_owned(),
+    }
 }
 
 /// An imported model and its scenario.
@@ -81,7 +88,12 @@ impl ImportedScenario {
     /// # Errors
     /// The file cannot be read or has another extension; otherwise as [`import`](crate::import()).
     pub fn load(path: &Path, options: &ImportOptions) -> Result<Self, InputError> {
-        let (file, model) = read(path, options)?;
+        Self::of(path, read(path, options)?, options)
+    }
+
+    /// Imports the model that was read from `path`.
+    fn of(path: &Path, model: OpenModel, options: &ImportOptions) -> Result<Self, InputError> {
+        let file = path.display().to_string();
         let name = path.file_stem().map_or_else(|| file.clone(), |stem| stem.to_string_lossy().into_owned());
         let model = imported(&name, model, options).map_err(|error| refused(&file, &error))?;
         let source = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
@@ -108,8 +120,8 @@ impl ImportedScenario {
     }
 }
 
-/// Reads a model file; returns its name as given, and the model with its symbolic dimensions.
-fn read(path: &Path, options: &ImportOptions) -> Result<(String, (Model, OpenDimensions)), InputError> {
+/// Reads a model file.
+fn read(path: &Path, options: &ImportOptions) -> Result<OpenModel, InputError> {
     let file = path.display().to_string();
     let Some(format) = ModelFormat::of_name(&file) else {
         return Err(InputError::Model {
@@ -122,8 +134,7 @@ fn read(path: &Path, options: &ImportOptions) -> Result<(String, (Model, OpenDim
         ModelFormat::Onnx => onnx::read(open(path, MAX_MODEL_BYTES)?, path.parent(), options),
         ModelFormat::TfLite => tflite::read(&read_bytes(path, MAX_MODEL_BYTES)?, options),
     };
-    let model = model.map_err(|error| refused(&file, &error))?;
-    Ok((file, model))
+    model.map_err(|error| refused(&file, &error))
 }
 
 fn refused(file: &str, error: &ImportError) -> InputError {

@@ -96,8 +96,11 @@ impl ScenarioFile {
         toml::to_string(self)
     }
 
-    /// The scenario called `name`: its canonical name, its text and its content.
-    fn named(name: &str) -> Result<(String, Text, Self)> {
+    /// The scenario called `name`, as [`Scenario::load`] finds it: its canonical name, its text and its content.
+    ///
+    /// # Errors
+    /// The name or the file is invalid.
+    pub fn named(name: &str) -> Result<(String, Text, Self)> {
         if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
         {
             let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
