@@ -35,6 +35,9 @@ impl Axis {
 }
 
 /// The price of both parts at every grid point, without contention and start delays.
+///
+/// The points are those of [`Axis::step`], as a strategy cuts at no others. `optimal` does not use this grid: its
+/// `CutTable` has every row or channel, and the parts' traffic, from which it bounds contention.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub(super) axis: Axis,

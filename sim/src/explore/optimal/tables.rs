@@ -81,7 +81,8 @@ pub(super) struct OperatorTable {
     pub(super) shares: [Option<ShareTable>; 2],
 }
 
-/// Prices of the parts of CPU and GPU along one axis, indexed by the lines or channels of the CPU.
+/// Prices of the parts of CPU and GPU along one axis, and their traffic, indexed by the rows or channels of the CPU.
+/// Every one has an entry, unlike in the other strategies' `Grid`; beyond [`MAX_PRICED_CUTS`], neighbours share a price.
 #[derive(Debug)]
 pub(super) struct CutTable {
     /// All lines or channels.
