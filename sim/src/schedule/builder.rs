@@ -187,7 +187,8 @@ impl<'a> Builder<'a> {
         self.copy(stage, copied, Some(ready)).unwrap_or(ready)
     }
 
-    /// Copies the inputs of the workload that a stage reads to a GPU with memory of its own.
+    /// Copies the inputs of the workload that a stage reads to a GPU with memory of its own. A stage knows their
+    /// shapes, but not which inputs they are: one that several stages read is copied for each.
     fn inputs_onto_gpu(&mut self, stage: usize) -> Option<CommandId> {
         if !self.setting.ends_on_host {
             return None;
