@@ -3,7 +3,7 @@
 use coexec_fit::calibrate::cpu::FittedTable;
 use coexec_fit::calibrate::gpu::Fitted as Known;
 use coexec_fit::validate::score::Scored;
-use coexec_sim::{DataType, Library};
+use coexec_sim::kernel::cpu::rate_table;
 
 use crate::calibrate::fit::Fitted;
 use crate::{output, validate};
@@ -103,12 +103,8 @@ pub(super) fn errors(title: &str, errors: &[Scored]) {
 
 /// The key of a CPU table in the profile.
 pub(super) fn cpu_key(fit: &FittedTable) -> String {
-    let format = match (fit.library, fit.data_type) {
-        (Library::Ruy | Library::Xnnpack, DataType::I8) => "i8",
-        (Library::Xnnpack, DataType::F16) => "f16",
-        (Library::Ruy | Library::Xnnpack | Library::Coexec, _) => "f32",
-    };
-    format!("cpu.{}.{}_{format}", fit.cluster, fit.library)
+    let table = rate_table(fit.library, fit.data_type).expect("only a table that exists is fitted");
+    format!("cpu.{}.{table}", fit.cluster)
 }
 
 #[cfg(test)]
