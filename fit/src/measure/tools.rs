@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::runs::OnCpu;
 use super::{ByProcessor, OnCores, Run, SkippedRow};
-use coexec_import::{ImportOptions, ImportedScenario, node_name};
+use coexec_import::{ImportOptions, ImportedScenario, ModelFormat, node_name};
 use coexec_sim::workload::{Class, Graph, Movement, Stage, fuse, network};
 use coexec_sim::{CoreSet, Cpu, DataType, InputError, Layer, Text};
 
@@ -251,9 +251,8 @@ impl Reader<'_> {
         let file = |name: &str| {
             let exact = self.folder.join(name);
             let files = MODELS.map(|ending| self.folder.join(format!("{name}.{ending}")));
-            let has_ending =
-                exact.extension().is_some_and(|ending| MODELS.iter().any(|known| ending == *known));
-            std::iter::once(exact).filter(|_| has_ending).chain(files).find(|path| path.is_file())
+            let is_model = ModelFormat::of_name(name).is_some();
+            std::iter::once(exact).filter(|_| is_model).chain(files).find(|path| path.is_file())
         };
         let mut names = name
             .into_iter()
