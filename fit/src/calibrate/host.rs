@@ -9,15 +9,12 @@ use std::collections::BTreeMap;
 
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
-use super::least_squares::{DEVIATIONS_95, Stop, minimise, pseudo_huber};
+use super::least_squares::{DEVIATIONS_95, LOSS_SCALE, Stop, minimise, pseudo_huber};
 use super::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor};
 use crate::validate::point::Point;
 use coexec_sim::device::gpu::{Gpu, HostPath, InferenceSpread};
-
-/// Error from which the loss grows linearly, as in the fits of kernels.
-const LOSS_SCALE: f64 = 0.1;
 
 /// Expected error of a good fit, which weighs the prior against the runs: the median
 /// variation between repetitions of an inference on the six phones of the data set

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nalgebra::DVector;
 
-use super::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
+use super::least_squares::{DEVIATIONS_95, LOSS_SCALE, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
 use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::simulate::memory::curve;
@@ -61,9 +61,6 @@ const PARAMETERS: usize = 5;
 
 /// Fewest runs of a client for a curve.
 pub const MIN_RUNS: usize = 2 * PARAMETERS;
-
-/// Error from which the loss grows linearly, as in the fits of kernels.
-const LOSS_SCALE: f64 = 0.1;
 
 /// Error expected of a good fit, which weighs the prior against the runs: that of PCCS
 /// (MICRO'21) on CPUs.

@@ -16,6 +16,10 @@ const DERIVATIVE_STEP: f64 = 6e-6;
 /// Initial damping, relative to each parameter's curvature.
 const FIRST_DAMPING: f64 = 1e-3;
 
+/// Log error of a kernel, of an inference or of a slowdown from which the loss of a fit grows linearly: 10 %, a
+/// few times the repeat noise.
+pub const LOSS_SCALE: f64 = 0.1;
+
 /// Half-width of the 95 % interval of a normal distribution, in standard deviations.
 pub const DEVIATIONS_95: f64 = 1.96;
 

@@ -8,15 +8,13 @@ use nalgebra::DMatrix;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{
-    DEVIATIONS_95, Posterior, Solution, Stop, UNINFORMED_VARIANCE_RATIO, minimise, pseudo_huber,
+    DEVIATIONS_95, LOSS_SCALE, Posterior, Solution, Stop, UNINFORMED_VARIANCE_RATIO, minimise, pseudo_huber,
 };
 use crate::measure::{GpuRun, grouped};
 use crate::validate::gpu::predict;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
 use coexec_sim::{Basis, Gpu, KernelTable, Layer, Quantity};
 
-/// Error from which the loss grows linearly: 10 %, a few times the repeat noise.
-const LOSS_SCALE: f64 = 0.1;
 /// Loss scales of the two successive fits. The first is nearly ordinary least squares,
 /// which pulls a poor base into the right valley; the second is the loss itself.
 const LOSS_STAGES: [f64; 2] = [1.0, LOSS_SCALE];

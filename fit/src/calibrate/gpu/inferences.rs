@@ -12,7 +12,7 @@ use super::deviations;
 use rayon::prelude::*;
 
 use crate::calibrate::change;
-use crate::calibrate::least_squares::{Stop, minimise, pseudo_huber};
+use crate::calibrate::least_squares::{LOSS_SCALE, Stop, minimise, pseudo_huber};
 use crate::measure::GpuNetwork;
 use crate::validate::host::{Predictor, predict};
 use crate::validate::point::Point;
@@ -59,9 +59,8 @@ const FACTORS: [(On, f64); 11] = [
     (On::Kernels, deviations::KERNELS),
 ];
 
-/// Expected log error of an inference after the fit, and the error from which the loss grows linearly.
+/// Expected log error of an inference after the fit.
 const NOISE: f64 = 0.06;
-const LOSS_SCALE: f64 = 0.1;
 /// Stops a fit: further iterations change no prediction by a tenth of a percent.
 const STOP: Stop = Stop { iterations: 20, relative_decrease: 1e-4 };
 
