@@ -109,9 +109,6 @@ fn dominates(other: &Prediction, one: &Prediction) -> bool {
     one.0 <= two.0 && one.1 <= two.1 && one != two
 }
 
-/// Column of the periods, if there are any: after the latency of a single batch.
-const PERIOD_COLUMN: usize = 2;
-
 /// Prints the table; a star marks strategies on the Pareto front of latency and energy.
 pub(crate) fn table(entries: &[Entry]) {
     let parts = Composition::named_parts(entries.iter().map(|entry| &entry.composition));
@@ -121,21 +118,17 @@ pub(crate) fn table(entries: &[Entry]) {
         let edp = or_dash(entry.edp_joule_seconds.map(|product| format!("{product:.3e} Js")));
         let memory = entry.extra_memory_bytes;
         let star = if entry.is_on_pareto_front { "*" } else { "" };
-        let mut row =
-            row![strategy, latency_ps, relative, energy, edp, memory, cut_operators, chained_operators, star];
+        let mut row = row![strategy, latency_ps];
+        row.extend(entry.period_ps.map(|period| period.to_string()));
+        row.extend(row![relative, energy, edp, memory, cut_operators, chained_operators, star]);
         let parts = entry.composition.parts().into_iter().filter(|(name, _)| parts.contains(name));
         row.extend(parts.map(|(_, length)| length.to_string()));
-        if let Some(period) = entry.period_ps {
-            row.insert(PERIOD_COLUMN, period.to_string());
-        }
         row
     });
-    let mut header =
-        vec!["strategy", "latency", "relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"];
+    let mut header = vec!["strategy", "latency"];
+    header.extend(entries.iter().any(|entry| entry.period_ps.is_some()).then_some("period"));
+    header.extend(["relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"]);
     header.extend(&parts);
-    if entries.iter().any(|entry| entry.period_ps.is_some()) {
-        header.insert(PERIOD_COLUMN, "period");
-    }
     output::keyed_table(&header, 1, rows);
 }
 
