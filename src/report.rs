@@ -153,8 +153,8 @@ fn phone(
 ) -> Result<Phone> {
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let library = Library::of_runs(&profile.cpu);
-    let how = Options { seed: options.seed, from_scratch: true, library, ..Options::of(&source) };
-    let how = Options { correctable: KernelTable::ALL, ..how };
+    let (seed, correctable) = (options.seed, KernelTable::ALL);
+    let how = Options { seed, correctable, from_scratch: true, library, ..Options::of(&source) };
     let mut fitted = fit(&mut profile, &measured, (prior, how), &Progress::new(common))?;
     let mut left_out = measured.runs.left_out.clone();
     left_out.append(&mut fitted.left_out);
