@@ -4,6 +4,7 @@ use coexec_fit::calibrate::learning::{LearningPoint, Options, Series, learning_c
 use coexec_fit::measure::GpuRun;
 use coexec_sim::Profile;
 
+use super::prior::HARDWARE;
 use crate::{Calibrate, Chosen, Failure, Progress, Result};
 
 /// The curves of fits from the chosen prior and, for comparison, from the hardware prior; without the
@@ -52,6 +53,3 @@ pub(super) fn curve(
     }
     Ok(points)
 }
-
-/// Name of the hardware prior on the command line.
-const HARDWARE: &str = "hardware";

@@ -8,6 +8,10 @@ use coexec_sim::{Cpu, Gpu, InputError, Profile};
 
 use crate::{Failure, Result};
 
+/// Names of the priors that are no profiles.
+const BASE: &str = "base";
+pub(crate) const HARDWARE: &str = "hardware";
+
 /// A prior and its name on the command line.
 pub(crate) struct Chosen {
     /// As typed.
@@ -19,7 +23,7 @@ pub(crate) struct Chosen {
 fn profile(name: &str) -> Result<Profile, InputError> {
     Profile::load(name).map_err(|error| match error {
         InputError::Unknown { what, name, known, or_file } => {
-            let priors = ["base", "hardware"].map(str::to_owned);
+            let priors = [BASE, HARDWARE].map(str::to_owned);
             InputError::Unknown { what, name, known: priors.into_iter().chain(known).collect(), or_file }
         }
         error => error,
@@ -30,9 +34,9 @@ impl Chosen {
     /// Parses `base`, `hardware`, or comma-separated names of profiles.
     pub(crate) fn of(name: &str) -> Result<Self> {
         let prior = match name {
-            "base" => Prior::Base,
-            "hardware" => Prior::Hardware,
-            names if names.split(',').any(|name| ["base", "hardware"].contains(&name)) => {
+            BASE => Prior::Base,
+            HARDWARE => Prior::Hardware,
+            names if names.split(',').any(|name| [BASE, HARDWARE].contains(&name)) => {
                 return Err(Failure::usage(
                     format!("--prior {names}: base and hardware cannot be combined with other priors"),
                     "give one of them alone, or comma-separated names of profiles",
