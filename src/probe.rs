@@ -6,7 +6,7 @@ use coexec_fit::validate::score::{Scored, error, is_in, score};
 use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
 
-use crate::output::{record, row, stem};
+use crate::output::{percent, record, row, stem};
 use crate::this_machine::last_probe;
 use crate::{Common, Failure, OutputFile, Probe, Progress, Result, or_dash, output, points, workers};
 
@@ -131,7 +131,6 @@ fn show(probed: &Probed, groups: &[Scored]) {
     });
     output::table(&["measured", "median", "95 % interval"], rows);
     output::line("");
-    let percent = |value: f64| format!("{value:.1}%");
     if !probed.co_run.is_empty() {
         let rows = probed.co_run.iter().map(|held| {
             let errors = [held.error_percent, held.plain_error_percent, held.idle_error_percent];
