@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use coexec_fit::measure::draw::shuffled;
 use coexec_fit::measure::runs::Fingerprint;
 use coexec_sim::schedule::ScheduleError;
 use coexec_sim::{CoreSet, DataType, Placement, Plan, Profile, Stage, Unsupported};
@@ -287,9 +288,11 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
     let streamed = request.stream::<T>(&mut machine)?;
     let deadline = request.time_limit.map(|limit| started + limit);
     let all = request.groups.len();
-    let order = order(all, request.seed);
+    // The first group is the scenario's subject, so it stays first. In random order, the others that are left over
+    // at a time limit are a random sample.
+    let order = (0..all.min(1)).chain(shuffled(1..all, request.seed, 0));
     let mut groups: Vec<_> = request.groups.iter().map(|_| None).collect();
-    for (done, &index) in order.iter().enumerate() {
+    for (done, index) in order.enumerate() {
         if done > 0 && deadline.is_some_and(|deadline| Instant::now() > deadline) {
             let left = format!("the time limit left {} of {all} groups unmeasured", all - done);
             control.notify(ProgressEvent::Warning(left));
@@ -315,19 +318,6 @@ fn measured_in<T: Element>(request: &Request, control: &Control) -> Result<Repor
         }
     }
     Ok(Report { fingerprint, noise, groups, streamed })
-}
-
-/// A permutation of the numbers below `count`, drawn from `seed`: groups left over at a time limit
-/// are then a random sample.
-fn order(count: usize, seed: u64) -> Vec<usize> {
-    use rand::SeedableRng;
-    use rand::seq::SliceRandom;
-    let mut order: Vec<usize> = (0..count).collect();
-    // The first group is the scenario's subject, so it stays first.
-    if let Some((_, rest)) = order.split_first_mut() {
-        rest.shuffle(&mut rand_chacha::ChaCha8Rng::seed_from_u64(seed));
-    }
-    order
 }
 
 impl Request {

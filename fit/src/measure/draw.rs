@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::GpuRun;
 
 /// The items shuffled; the order depends only on the seed and its stream.
-pub(crate) fn shuffled<T>(items: impl IntoIterator<Item = T>, seed: u64, stream: u64) -> Vec<T> {
+pub fn shuffled<T>(items: impl IntoIterator<Item = T>, seed: u64, stream: u64) -> Vec<T> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(stream);
     let mut items: Vec<T> = items.into_iter().collect();
