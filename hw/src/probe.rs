@@ -44,8 +44,7 @@ use crate::opencl::{Description, Device, OpenClError, Runtime};
 use cores::CoreGroup;
 use figures::{Figures, Notes};
 use statistics::{
-    BYTES_PER_MICRO_OF_GBPS, Estimate, Line, NANOS_PER_MICRO, Times, micros, over_sizes, relative_deviation,
-    repeated,
+    BYTES_PER_MICRO_OF_GBPS, Estimate, Line, Times, micros, over_sizes, relative_deviation, repeated,
 };
 use streams::{Client, CoRuns, Stream, memory_bytes};
 use timed_layers::{FINGERPRINT, RUN_LIMIT, Sweep, Sweeper};

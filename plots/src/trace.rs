@@ -10,12 +10,12 @@
 
 use coexec_sim::Picos;
 use coexec_sim::timeline::{Timeline, TrackKind};
+use coexec_sim::units::NANOS_PER_MICRO;
 use serde_json::{Value, json};
 
 use crate::nesting::nest;
 
 const PICOS_PER_NANO: u64 = 1_000;
-const NANOS_PER_MICRO: f64 = 1e3;
 
 /// Groups of tracks, which the viewer shows as processes in this order; process identifiers
 /// start at 1.

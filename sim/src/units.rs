@@ -11,11 +11,21 @@ use derive_more::{Add, AddAssign, Mul, Sub, Sum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const PICOS_PER_NANO: f64 = 1e3;
+/// Picoseconds per nanosecond.
+pub const PICOS_PER_NANO: f64 = 1e3;
 const PICOS_PER_MICRO: f64 = 1e6;
 /// Picoseconds per second.
 pub const PICOS_PER_SECOND: f64 = 1e12;
-const MICROS_PER_MILLI: f64 = 1e3;
+/// Nanoseconds per microsecond.
+pub const NANOS_PER_MICRO: f64 = 1e3;
+/// Microseconds per millisecond.
+pub const MICROS_PER_MILLI: f64 = 1e3;
+/// Microseconds per second.
+pub const MICROS_PER_SECOND: f64 = 1e6;
+/// Bytes per gigabyte.
+pub const BYTES_PER_GIGABYTE: f64 = 1e9;
+/// Picojoules per joule.
+pub const PICOJOULES_PER_JOULE: f64 = 1e12;
 /// Seconds per day.
 pub const SECONDS_PER_DAY: u64 = 24 * 3_600;
 /// Milliseconds per day.

@@ -19,8 +19,6 @@ use coexec_import::{ImportOptions, ImportedScenario, ModelFormat, node_name};
 use coexec_sim::workload::{Class, Graph, Movement, Stage, fuse, network};
 use coexec_sim::{CoreSet, Cpu, DataType, InputError, Layer, Text};
 
-/// Microseconds in a millisecond.
-const MICROS_PER_MILLI: f64 = 1e3;
 /// File name extensions of models.
 const MODELS: [&str; 2] = ["tflite", "onnx"];
 

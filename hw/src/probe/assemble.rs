@@ -12,6 +12,7 @@ use coexec_sim::device::profile::{Jitter, Profile};
 use coexec_sim::device::sync::Sync;
 use coexec_sim::kernel::gpu::execute;
 use coexec_sim::statistics::{VALUE_DIGITS, median, rounded};
+use coexec_sim::units::BYTES_PER_GIGABYTE;
 use coexec_sim::workload::Layout;
 use coexec_sim::{Calibration, Cpu, Library, Quantity, Text};
 
@@ -27,7 +28,6 @@ use crate::sync::Mechanism;
 
 /// Factor that exceeds the relative rounding error of a value with five digits.
 const ROUNDING_MARGIN: f64 = 1.0001;
-const BYTES_PER_GIGABYTE: f64 = 1e9;
 
 /// Measures everything and assembles the profile.
 pub(super) fn measured(bench: &Bench<'_>, warnings: Vec<String>) -> Result<Probed> {

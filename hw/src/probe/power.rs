@@ -10,6 +10,7 @@ use coexec_sim::Quantity;
 use coexec_sim::device::power::{Power, ProcessorPower};
 use coexec_sim::kernel::cpu::MAX_THREADS;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::units::PICOJOULES_PER_JOULE;
 
 use super::meter::Meter;
 use super::{Bench, Notes, Result, Stream, memory_bytes};
@@ -29,7 +30,6 @@ const GROUP_THREADS: usize = 64;
 const STEPS: u32 = 200_000;
 /// Lower bound of an active processor's power, because meters are coarse.
 const MIN_WATTS: f64 = 1e-3;
-const PICOJOULES_PER_JOULE: f64 = 1e12;
 
 /// Power of each state, in watts.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,6 @@ use crate::statistics::median_interval;
 
 /// Bootstrap samples for the confidence interval of a line.
 const RESAMPLINGS: usize = 200;
-/// Nanoseconds per microsecond.
-pub(super) const NANOS_PER_MICRO: f64 = 1e3;
 /// Bytes per microsecond at 1 GB/s.
 pub(super) const BYTES_PER_MICRO_OF_GBPS: f64 = 1e3;
 

@@ -10,13 +10,11 @@ use coexec_sim::Quantity;
 use coexec_sim::device::gpu::Link;
 use coexec_sim::device::sync::Transfer;
 use coexec_sim::schedule::Memory;
+use coexec_sim::units::NANOS_PER_MICRO;
 use coexec_sim::workload::{Layout, Shape};
 
 use super::timed_layers::RUN_LIMIT;
-use super::{
-    Bench, Estimate, Line, NANOS_PER_MICRO, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes,
-    repeated,
-};
+use super::{Bench, Estimate, Line, Notes, ProbeOptions, Result, TimeBudget, Times, over_sizes, repeated};
 use crate::opencl::prepared::arrangement::Arrangement;
 use crate::opencl::{DeviceCopies, Home, MappedBuffer, Runtime, Tensor};
 

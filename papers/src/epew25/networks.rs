@@ -3,11 +3,9 @@
 use super::{DATA_TYPE, MAX_THREADS, PHONES, fastest, options};
 use crate::{Comparison, Inputs, Result, graph};
 use coexec_sim::explore::{SearchOptions, Strategy, explore};
+use coexec_sim::units::MICROS_PER_MILLI;
 use coexec_sim::workload::{Operator, Stage, fuse};
 use coexec_sim::{Library, Simulator};
-
-/// Microseconds in a millisecond.
-const MICROS_PER_MILLI: f64 = 1e3;
 
 /// The paper's networks: the name in ids of facts, and the bundled network.
 const NETWORKS: [(&str, &str); 4] = [

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::repeated;
 use super::{Checker, Quantity};
-use crate::units::{Bytes, BytesPerSecond};
+use crate::units::{BYTES_PER_GIGABYTE, Bytes, BytesPerSecond};
 
 /// The shared DRAM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -103,7 +103,6 @@ impl Interference {
 impl Memory {
     /// Size of the memory; `None` if unknown.
     pub fn size(&self) -> Option<Bytes> {
-        const BYTES_PER_GIGABYTE: f64 = 1e9;
         self.capacity_gb.as_ref().map(|gigabytes| Bytes((gigabytes.value * BYTES_PER_GIGABYTE) as u64))
     }
 

@@ -8,9 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Checker, Limits, Quantity};
-use crate::units::{Bytes, Joules, Watts};
-
-const PICOJOULES_PER_JOULE: f64 = 1e12;
+use crate::units::{Bytes, Joules, PICOJOULES_PER_JOULE, Watts};
 
 /// Power of the whole device. A profile without it has no energy predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

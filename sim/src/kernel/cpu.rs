@@ -22,7 +22,7 @@ use strum::{Display, VariantArray};
 
 use super::{Execution, Phase, PhaseKind, Result, Unsupported};
 use crate::device::Cpu;
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, NANOS_PER_MICRO, Picos};
 use crate::workload::{Class, DataType, Elementwise, Function, Layer};
 
 pub use core_set::{CoreSet, CoreSetError, Group};
@@ -32,8 +32,6 @@ use team::{Member, Team, contention};
 
 /// Maximum threads of a core set: the cores of current phones.
 pub const MAX_THREADS: usize = 8;
-/// Rates are in nanoseconds, fork costs in microseconds.
-pub const NANOS_PER_MICRO: f64 = 1e3;
 
 /// A library of CPU kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -35,7 +35,7 @@ pub use self::systolic::systolic_cycles;
 use super::{Execution, Phase, PhaseKind, Phases, Result, saturated};
 use crate::device::npu::Decode;
 use crate::device::{Order, SystolicArrays};
-use crate::units::{Bytes, BytesPerSecond, Picos};
+use crate::units::{Bytes, BytesPerSecond, MICROS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
 /// The NPU's path for a layer.
@@ -110,7 +110,6 @@ pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule
 
 /// Time to move `bytes` at `bandwidth`, in microseconds.
 fn micros_to_move(bytes: f64, bandwidth: BytesPerSecond) -> f64 {
-    const MICROS_PER_SECOND: f64 = 1e6;
     bytes / bandwidth.0 * MICROS_PER_SECOND
 }
 

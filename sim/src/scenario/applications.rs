@@ -11,7 +11,7 @@ use crate::explore::{Application, Applications, Job, LanguageJob, ModelJob, Stra
 use crate::input::{InputError, Result, Text, Violation};
 use crate::plan::{Plan, PlanFile};
 use crate::simulate::{Arrivals, DEFAULT_QUEUE_DEPTH, Frames, MAX_APPLICATIONS, planned_stages};
-use crate::units::{MILLIS_PER_DAY, Picos};
+use crate::units::{MICROS_PER_SECOND, MILLIS_PER_DAY, Picos};
 use crate::workload::Stage;
 
 /// Default length of the interval in which requests arrive: 300 frames of a camera.
@@ -20,7 +20,6 @@ const DEFAULT_DURATION_S: f64 = 10.0;
 const MAX_DURATION_S: f64 = 3_600.0;
 /// Shortest deadline: one microsecond.
 const MIN_DEADLINE_MS: f64 = 1e-3;
-const MICROS_PER_SECOND: f64 = 1e6;
 /// Help for an application without a job, or with several.
 const JOBS: &str = "write exactly one of scenario, language_model or frames for each [[application]]";
 

@@ -10,8 +10,9 @@ use super::{FittedTable, coexec, common_factor, mixed, rates, xnnpack};
 use crate::calibrate::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{CpuRun, SkippedRow};
 use crate::validate::cpu::{cores, predict};
+use coexec_sim::kernel::cpu::Library;
 use coexec_sim::kernel::cpu::coexec::{Caches, Work as CoexecWork};
-use coexec_sim::kernel::cpu::{Library, NANOS_PER_MICRO};
+use coexec_sim::units::NANOS_PER_MICRO;
 use coexec_sim::{Basis, Cpu, DataType};
 
 /// A run that can be used.

@@ -13,9 +13,9 @@ use super::{coexec, terms::Terms};
 use crate::calibrate::KEYS;
 use crate::calibrate::least_squares::{DEVIATIONS_95, Solution, Stop, minimise, pseudo_huber};
 use coexec_sim::Quantity;
-use coexec_sim::kernel::cpu::NANOS_PER_MICRO;
 use coexec_sim::kernel::cpu::coexec::Work as CoexecWork;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
+use coexec_sim::units::NANOS_PER_MICRO;
 
 /// Ratio of a parameter's posterior deviation to its prior deviation given the shared offsets from which it
 /// counts as not informed by the runs. A convention, stricter than that of the other fits: half the deviation

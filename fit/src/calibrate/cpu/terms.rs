@@ -7,10 +7,9 @@
 
 use super::rates::{COUNT, RATES, table_mut, with};
 use coexec_sim::kernel::cpu::{CoreSet, Group, Library, execute};
+use coexec_sim::units::PICOS_PER_NANO;
 use coexec_sim::{Cpu, DataType, Layer, Unsupported};
 
-/// Picoseconds in a nanosecond.
-const PICOS_PER_NANO: f64 = 1e3;
 /// A nanosecond, in microseconds.
 const NANO_IN_MICROS: f64 = 1e-3;
 

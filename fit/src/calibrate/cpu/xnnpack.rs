@@ -17,7 +17,8 @@ use crate::csv_rows::bundled;
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
 use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
-use coexec_sim::kernel::cpu::{Group, Library, NANOS_PER_MICRO};
+use coexec_sim::kernel::cpu::{Group, Library};
+use coexec_sim::units::NANOS_PER_MICRO;
 use coexec_sim::{Basis, DataType, Quantity};
 
 /// The rates with the index of their group, whose rates are slow together; a table may lack some.

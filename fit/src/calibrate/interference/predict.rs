@@ -5,9 +5,7 @@ use coexec_sim::device::memory::{Interference, Memory};
 use coexec_sim::engine::fluid::{SharedMemory, Traffic};
 use coexec_sim::engine::{self, Capacity, ClientId, MAX_CLIENTS, TaskId};
 use coexec_sim::simulate::memory::{curve, totals};
-use coexec_sim::units::{Bytes, PICOS_PER_SECOND, Picos};
-
-const BYTES_PER_GIGABYTE: f64 = 1e9;
+use coexec_sim::units::{BYTES_PER_GIGABYTE, Bytes, PICOS_PER_SECOND, Picos};
 
 /// Time of a run over its time alone, by the curve.
 pub(super) fn by_curve(curve: &engine::Interference, run: &CoRun) -> f64 {

@@ -3,7 +3,8 @@
 
 use serde::Deserialize;
 
-use super::{MICROS_PER_MILLI, OfNode, ToolResult};
+use super::{OfNode, ToolResult};
+use coexec_sim::units::MICROS_PER_MILLI;
 
 /// Threads of `benchmark_model` where it prints none, or -1: the default of TFLite's
 /// `CpuBackendContext`.

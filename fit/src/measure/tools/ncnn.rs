@@ -2,7 +2,8 @@
 
 use coexec_sim::DataType;
 
-use super::{MICROS_PER_MILLI, ToolResult};
+use super::ToolResult;
+use coexec_sim::units::MICROS_PER_MILLI;
 
 /// The value of `powersave` that uses only the small cores.
 const SMALL_CORES: i64 = 1;

@@ -15,10 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Quantity;
 use crate::device::sync::Transfer;
-use crate::units::{Bytes, Joules, Picos};
-
-const PICOJOULES_PER_JOULE: f64 = 1e12;
-const BYTES_PER_GIGABYTE: f64 = 1e9;
+use crate::units::{BYTES_PER_GIGABYTE, Bytes, Joules, PICOJOULES_PER_JOULE, Picos};
 
 /// Dedicated memory of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

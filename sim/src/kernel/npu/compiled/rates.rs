@@ -4,6 +4,7 @@ use super::Kernel;
 use super::work::Work;
 use crate::device::{CompiledGraphs, Quantity};
 use crate::kernel::{Result, Unsupported};
+use crate::units::NANOS_PER_MICRO;
 use crate::workload::DataType;
 
 /// Rate of softmax relative to other nonlinear functions: an exponential, a sum and a quotient per
@@ -17,8 +18,6 @@ const LARGE_RESIZE_FRACTION: f64 = 0.75;
 /// Attention streams its scores through DRAM if the operands of one head exceed this fraction of the
 /// on-chip memory (4 of 8 MiB, same data).
 const ATTENTION_SLAB_FRACTION: f64 = 0.5;
-
-const NANOS_PER_MICRO: f64 = 1e3;
 
 /// Time and traffic of an operator, by resource.
 #[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
