@@ -13,6 +13,7 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::Quantity;
+use super::cpu::CONTENTION_FACTORS;
 use super::gpu::HostPath;
 use crate::input::{Result, Text, Violation};
 
@@ -57,7 +58,7 @@ pub enum Limits {
     /// From zero to 1e9.
     NonNegative,
     /// From the first value to the second.
-    Within(f64, f64),
+    Within([f64; 2]),
 }
 
 impl Limits {
@@ -69,24 +70,21 @@ impl Limits {
                 format!("a number above 0, from {MIN_POSITIVE:e} to {MAX_QUANTITY:e}"),
             ),
             Self::NonNegative => ([0.0, MAX_QUANTITY], format!("a number from 0 to {MAX_QUANTITY:e}")),
-            Self::Within(low, high) => ([low, high], format!("a number from {low} to {high}")),
+            Self::Within([low, high]) => ([low, high], format!("a number from {low} to {high}")),
         }
     }
 
     fn of(key: &str) -> Self {
         match key {
-            // Fitted contention may be slightly negative (a core benefits from data that its
-            // neighbour fetched), but the time of eight threads must stay positive:
-            // 1 - 0.1 * 7 > 0. Values above ten are percentages mistaken for fractions.
             "contention_factor"
             | "memory_contention_factor"
             | "straggler_factor"
-            | "whole_cluster_slowdown_factor" => Self::Within(-0.1, 10.0),
-            "kernel_factor" => Self::Within(HostPath::KERNEL_FACTORS[0], HostPath::KERNEL_FACTORS[1]),
+            | "whole_cluster_slowdown_factor" => Self::Within(CONTENTION_FACTORS),
+            "kernel_factor" => Self::Within(HostPath::KERNEL_FACTORS),
             // Beyond this, a client is starved rather than slowed down.
-            "crowded_slowdown_factor" => Self::Within(1.0, 100.0),
+            "crowded_slowdown_factor" => Self::Within([1.0, 100.0]),
             // A deviation larger than the median itself is noise.
-            "cpu_percent" | "gpu_percent" | "npu_percent" => Self::Within(0.0, 100.0),
+            "cpu_percent" | "gpu_percent" | "npu_percent" => Self::Within([0.0, 100.0]),
             "onset_gbps" => Self::NonNegative,
             key if POSITIVE.contains(&key) || POSITIVE_UNITS.iter().any(|unit| key.ends_with(unit)) => {
                 Self::Positive
@@ -228,10 +226,10 @@ impl Checker {
         }
     }
 
-    /// Checks that `value`, if present, is from `least` to `most`.
-    pub fn within(&mut self, key: &str, value: Option<f64>, [least, most]: [f64; 2]) {
+    /// Checks that `value`, if present, is within `range`.
+    pub fn within(&mut self, key: &str, value: Option<f64>, range: [f64; 2]) {
         if let Some(value) = value {
-            self.limited(key, &Quantity::plain(value), Limits::Within(least, most));
+            self.limited(key, &Quantity::plain(value), Limits::Within(range));
         }
     }
 

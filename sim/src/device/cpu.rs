@@ -25,7 +25,7 @@ pub use coexec_rates::{CoexecRates, CoexecUnit};
 pub use cold_caches::ColdCaches;
 pub use instruction_set::{InstructionSet, TileExtent};
 pub use language::LanguageRates;
-pub use rates::{MixedClusters, RuyRates, XnnpackRates};
+pub use rates::{CONTENTION_FACTORS, MixedClusters, RuyRates, XnnpackRates};
 pub use spread::CoreSetSpread;
 
 /// Maximum clusters of a CPU: phone systems-on-chip have at most prime, big, middle and

@@ -61,9 +61,9 @@ impl ProcessorPower {
     fn check(&self, checker: &mut Checker) {
         let active = self.active_watts.value;
         if let Some(polling) = &self.polling_watts {
-            checker.limited("polling_watts", polling, Limits::Within(self.idle_watts.value, active));
+            checker.limited("polling_watts", polling, Limits::Within([self.idle_watts.value, active]));
         }
-        checker.limited("idle_watts", &self.idle_watts, Limits::Within(0.0, active));
+        checker.limited("idle_watts", &self.idle_watts, Limits::Within([0.0, active]));
     }
 }
 

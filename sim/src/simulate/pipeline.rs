@@ -92,9 +92,9 @@ impl Pipeline {
 
     pub(crate) fn check(&self, checker: &mut Checker) {
         checker.count("depth", self.depth, MAX_PIPELINE_DEPTH);
-        checker.limited("host_gap_us", &self.host_gap_us, Limits::Within(0.0, MAX_GAP_US));
+        checker.limited("host_gap_us", &self.host_gap_us, Limits::Within([0.0, MAX_GAP_US]));
         if let Some(dispatch) = &self.dispatch_us {
-            checker.limited("dispatch_us", dispatch, Limits::Within(0.0, MAX_GAP_US));
+            checker.limited("dispatch_us", dispatch, Limits::Within([0.0, MAX_GAP_US]));
         }
         checker.count("batches", self.batches, MAX_BATCHES);
     }

@@ -10,7 +10,7 @@ use super::rates::made_of;
 use crate::calibrate::least_squares::Stop;
 use crate::csv_rows::bundled;
 use coexec_sim::Basis;
-use coexec_sim::device::cpu::{CoexecRates, CoexecUnit, Cpu, InstructionSet};
+use coexec_sim::device::cpu::{CONTENTION_FACTORS, CoexecRates, CoexecUnit, Cpu, InstructionSet};
 use coexec_sim::kernel::cpu::coexec::Costs;
 
 /// Relative error expected of a prediction: the same layer differs by 5 % between two
@@ -33,9 +33,7 @@ const NEAR_WEIGHT_DEVIATION: f64 = 1.0;
 const CONTENTION: f64 = 0.03;
 const STRAGGLER: f64 = 0.1;
 const FACTOR_DEVIATION: f64 = 0.2;
-/// Ranges of both in a fit: within the profile's, and the slowest thread no faster than the
-/// others.
-const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
+/// Range of the straggler factor in a fit: the slowest thread is no faster than the others.
 const STRAGGLER_RANGE: [f64; 2] = [0.0, 10.0];
 /// Stopping criteria: far below the difference of two runs of one layer.
 const STOP: Stop = Stop { iterations: 100, relative_decrease: 1e-6 };
@@ -60,7 +58,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize) -> Prior {
         Parameter { shares: vec![0], ..alone }
     };
     let (nanos, near) = (Scale::Nanoseconds, NEAR_WEIGHT_BYTES.ln());
-    let (contention, straggler) = (Scale::Factor(CONTENTION_RANGE), Scale::Factor(STRAGGLER_RANGE));
+    let (contention, straggler) = (Scale::Factor(CONTENTION_FACTORS), Scale::Factor(STRAGGLER_RANGE));
     let others = [
         Parameter::unshared("near_weight_bytes", logarithm, near, NEAR_WEIGHT_DEVIATION),
         Parameter::unshared("fork_us", nanos, FORK_NS.ln(), FORK_DEVIATION),

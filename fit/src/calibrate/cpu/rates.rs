@@ -9,7 +9,7 @@ use super::fit::{Known, Parameter, Prior, Scale};
 use crate::calibrate::KEYS;
 use crate::calibrate::least_squares::Stop;
 use crate::csv_rows::bundled;
-use coexec_sim::device::cpu::{Cluster, Core, Cpu, RuyRates};
+use coexec_sim::device::cpu::{CONTENTION_FACTORS, Cluster, Core, Cpu, RuyRates};
 use coexec_sim::{Basis, DataType, Quantity, statistics};
 
 /// Number of rates in a table.
@@ -120,11 +120,10 @@ const EXPECTED_ERROR: f64 = 0.02;
 /// model).
 const FORK_US: f64 = 8.0;
 const FORK_DEVIATION: f64 = 1.0;
-/// Prior centre of the contention factor and of the whole-cluster slowdown, their deviation (CPU
-/// model), and their range in a profile.
+/// Prior centre of the contention factor and of the whole-cluster slowdown, and their deviation (CPU
+/// model).
 const FACTOR: f64 = 0.03;
 const FACTOR_DEVIATION: f64 = 0.1;
-const FACTOR_RANGE: [f64; 2] = [-0.1, 10.0];
 /// Stopping criteria: far below the difference of two runs of one network.
 const STOP: Stop = Stop { iterations: 60, relative_decrease: 1e-6 };
 
@@ -159,7 +158,7 @@ pub(super) fn prior(cpu: &Cpu, index: usize, data_type: DataType, others: &[Cpu]
     };
     let fork = similar.iter().map(|(_, rates)| rates.fork_us.value * 1e3);
     let fork = median(fork, (FORK_US * 1e3).ln());
-    let factor = Scale::Factor(FACTOR_RANGE);
+    let factor = Scale::Factor(CONTENTION_FACTORS);
     let [fork_key, contention, slowdown] = OTHERS;
     let others = [
         Parameter::unshared(fork_key, Scale::Nanoseconds, fork, FORK_DEVIATION),

@@ -16,7 +16,7 @@ use crate::calibrate::{KEYS, with_quantities};
 use crate::csv_rows::bundled;
 use crate::measure::CpuRun;
 use crate::validate::cpu::predict;
-use coexec_sim::device::cpu::{Cluster, Cpu, XnnpackRates};
+use coexec_sim::device::cpu::{CONTENTION_FACTORS, Cluster, Cpu, XnnpackRates};
 use coexec_sim::kernel::cpu::{Group, Library};
 use coexec_sim::units::NANOS_PER_MICRO;
 use coexec_sim::{Basis, DataType, Quantity};
@@ -38,8 +38,6 @@ const GROUP_DEVIATION: f64 = 0.4;
 const SINGLE_DEVIATION: f64 = 0.3;
 const FORK_DEVIATION: f64 = 1.0;
 const CONTENTION_DEVIATION: f64 = 0.06;
-/// Range of the contention factor in a profile.
-const CONTENTION_RANGE: [f64; 2] = [-0.1, 10.0];
 /// Relative error expected of a prediction.
 const EXPECTED_ERROR: f64 = 0.05;
 /// Stopping criteria: far below the difference of two runs of one network.
@@ -112,7 +110,7 @@ pub(super) fn prior(cluster: &Cluster, data_type: DataType) -> Result<Prior, Str
         Parameter { shares: vec![0, 1 + group], ..alone }
     };
     let fork = (value(FORK) * NANOS_PER_MICRO).max(f64::MIN_POSITIVE).ln();
-    let contention = Scale::Factor(CONTENTION_RANGE);
+    let contention = Scale::Factor(CONTENTION_FACTORS);
     let others = [
         Parameter::unshared(FORK, Scale::Nanoseconds, fork, FORK_DEVIATION),
         Parameter::unshared(CONTENTION, contention, value(CONTENTION), CONTENTION_DEVIATION),

@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Basis, Quantity};
 
+/// Range of contention and slowdown factors in a profile. Fitted contention may be slightly negative (a core benefits
+/// from data that its neighbour fetched), but the time of eight threads must stay positive: 1 - 0.1 * 7 > 0. Values
+/// above ten are percentages mistaken for fractions.
+pub const CONTENTION_FACTORS: [f64; 2] = [-0.1, 10.0];
+
 /// Rates of TFLite's own kernels (ruy GEMM) on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
