@@ -4,6 +4,7 @@
 //! confidence interval of a median, for all measurements. Invariant: nothing is dropped here;
 //! repetitions are only marked.
 
+use coexec_fit::calibrate::least_squares::DEVIATIONS_95;
 use coexec_fit::measure::runs::Repetition;
 use coexec_sim::statistics::median;
 use serde::Serialize;
@@ -18,9 +19,6 @@ const MIN_REPETITIONS: usize = 4;
 /// Margin above the lower quartile that is always allowed, as a fraction of it: cache and clock
 /// variation.
 const MIN_MARGIN: f64 = 0.05;
-
-/// Standard deviations on either side of the mean that hold 95 % of a normal distribution.
-const DEVIATIONS_95: f64 = 1.96;
 
 /// Marks the disturbed repetitions. Other work on the machine only lengthens a time, and may
 /// lengthen most of them, so the fastest quarter defines what is usual.
