@@ -1,11 +1,8 @@
 //! The worker threads of an `OpenCL` device that is made of this machine's cores.
 
-use crate::{Failure, Result};
+use coexec_hw::fingerprint::{POCL_AFFINITY, POCL_WORKERS};
 
-/// `PoCL`'s environment variable that pins worker `i` to core `i`.
-const POCL_AFFINITY: &str = "POCL_AFFINITY";
-/// `PoCL`'s environment variables that limit its workers (the second one since version 5).
-const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
+use crate::{Failure, Result};
 
 /// Restarts this process with `PoCL`'s workers pinned to their cores and limited to the cores used as
 /// the GPU (half of the cores unless given); variables that the environment sets already are kept. A

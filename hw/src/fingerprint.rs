@@ -14,6 +14,10 @@ use tai_time::MonotonicTime;
 use crate::opencl::Description;
 use crate::system::{core_folder, number, text};
 
+/// `PoCL`'s environment variable that pins worker `i` to core `i`.
+pub const POCL_AFFINITY: &str = "POCL_AFFINITY";
+/// `PoCL`'s environment variables that limit its workers (the second one since version 5).
+pub const POCL_WORKERS: [&str; 2] = ["POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"];
 /// Directory of the thermal sensors on Linux and Android.
 const SENSORS: &str = "/sys/class/thermal";
 /// Millidegrees per degree: the unit of sensors.
@@ -59,7 +63,7 @@ fn affinity(cores: &[usize], pins: bool) -> String {
     let cores: Vec<String> = cores.iter().map(ToString::to_string).collect();
     let bound = if pins { "kept on" } else { "placed by the system on" };
     let setting = |name: &str| std::env::var(name).map_or(String::new(), |value| format!("; {name}={value}"));
-    let device = ["POCL_AFFINITY", "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"].map(setting).concat();
+    let device = setting(POCL_AFFINITY) + &POCL_WORKERS.map(setting).concat();
     format!("{bound} the first needed of cores {}{device}", cores.join(","))
 }
 
