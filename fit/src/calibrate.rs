@@ -25,6 +25,9 @@ use coexec_sim::{Cpu, KernelTable, Library, Quantity};
 /// 19 %).
 const SAME_DEVICE_ERROR: f64 = 0.15;
 
+/// Usual folds of a cross-validation.
+pub const FOLDS: usize = 5;
+
 /// How to calibrate. Each fit reads what concerns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {

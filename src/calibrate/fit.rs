@@ -2,7 +2,7 @@
 
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, inferences};
-use coexec_fit::calibrate::{Options, host, npu};
+use coexec_fit::calibrate::{FOLDS, Options, host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
@@ -11,9 +11,6 @@ use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, Profile};
 
 use crate::{Chosen, DeviceRuns, Progress, Result};
-
-/// Folds of the cross-validation.
-const FOLDS: usize = 5;
 
 /// Result of a fit, in addition to the profile's values.
 #[derive(Default)]

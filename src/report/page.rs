@@ -4,6 +4,7 @@ mod baselines;
 
 use std::fmt::Write as _;
 
+use coexec_fit::calibrate::FOLDS;
 use coexec_fit::validate::score::{Scored, worst};
 
 use super::{PROCESSORS, Phone, Picture};
@@ -20,7 +21,7 @@ pub(super) fn page(phones: &[Phone], pictures: &[Vec<Picture>], options: &Report
         "# Accuracy\n\n\
          Predicted against measured times: for phones, those of the mobile-ml-benchmark data set; for machines \
          whose conditions are stated, coexec's own. Each network is predicted by a fit that held it out, in \
-         5-fold cross-validation by network; a layer that was timed alone counts as a network of its own. \
+         {FOLDS}-fold cross-validation by network; a layer that was timed alone counts as a network of its own. \
          Groups `unseen` contain the layers whose operation and shape occur in no network of the fit. Made by \
          coexec {} with\n\n```sh\n{}\n```\n\n",
         env!("CARGO_PKG_VERSION"),

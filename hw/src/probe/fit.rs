@@ -5,7 +5,7 @@
 
 use coexec_fit::calibrate::gpu::prior::{Phone, Prior};
 use coexec_fit::calibrate::gpu::{self, Calibrated};
-use coexec_fit::calibrate::{Options, cpu};
+use coexec_fit::calibrate::{FOLDS, Options, cpu};
 use coexec_fit::measure::GpuRun;
 use coexec_fit::measure::runs::{ExecutedOn, Measurement, RunTable};
 use coexec_sim::device::memory::Memory;
@@ -16,8 +16,6 @@ use coexec_sim::{Basis, Cpu, Gpu, KernelTable, Layer, Library, Operator, Quantit
 use super::layers::sweep;
 use super::{ProbeError, Result, TimeBudget};
 
-/// Folds of the cross-validation.
-const FOLDS: usize = 5;
 /// Fewest layers on a processor from which its tables are fitted.
 pub(super) const MIN_LAYERS: usize = 12;
 
