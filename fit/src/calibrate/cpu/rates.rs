@@ -44,7 +44,7 @@ pub(super) struct Rate {
     /// Its value in a table that lacks it: 0, or that of the general rate with this key. Empty where every
     /// table has it.
     if_absent: String,
-    /// Cycles per unit on a core that executes out of order, and on one that executes in order (CPU
+    /// Cycles per unit on a core that executes out of order, and on a small one as [`is_small`] counts (CPU
     /// model: generic priors, 32-bit floating point; a special rate starts near the general one).
     out_of_order_cycles: f64,
     in_order_cycles: f64,
