@@ -88,8 +88,12 @@ fn impossible_applications_are_refused_by_their_key() {
         ("scenario = \"mobilenet-v2\"", "scenario = \"several.toml\"", "is not one model"),
         ("scenario = \"mobilenet-v2\"\n", "", "does not say what its requests run"),
         ("device = \"snapdragon-8gen3\"", "device = \"apple-m1\"", "application[1].frames"),
-        ("duration_s = 0.5", "duration_s = 0.5\nbatch = 2", "no such key next to [[application]]"),
-        ("duration_s = 0.5", "network = \"vgg16\"", "no such key next to [[application]]"),
+        (
+            "duration_s = 0.5",
+            "duration_s = 0.5\nbatch = 2",
+            "a key of a single model, next to [[application]]",
+        ),
+        ("duration_s = 0.5", "network = \"vgg16\"", "a key of a single model, next to [[application]]"),
         ("strategy = \"gpu-only\"", "strategy = \"npu-graphs\"", "application[0].strategy"),
         (
             "scenario = \"mobilenet-v2\"",

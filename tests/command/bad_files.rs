@@ -176,6 +176,33 @@ fn a_scenario_has_one_workload_and_names_what_exists() {
 }
 
 #[test]
+fn a_key_that_the_workload_does_not_use_is_refused() {
+    let language =
+        "title = \"x\"\ndevice = \"snapdragon-8gen3\"\nKEY\n[language_model]\nmodel = \"llama3.2-1b\"";
+    for key in [
+        "data_type = \"f16\"",
+        "threads = 2",
+        "library = \"ruy\"",
+        "measure = \"operators\"",
+        "step = 4",
+        "effort = \"quick\"",
+        "pipeline = { depth = 2, host_gap_us = 1 }",
+    ] {
+        let name = key.split(' ').next().unwrap();
+        let expected = ["bad.toml:3:", &*format!("{name} is not of a language model"), "`weights`"];
+        explore(language.replace("KEY", key).as_bytes(), false).assert_refused(&expected);
+    }
+    let twice = language.replace("KEY", "strategy = \"gpu-only\"") + "\nstrategy = \"cpu-only\"";
+    explore(twice.as_bytes(), false).assert_refused(&["bad.toml:3:", "strategy is also in [language_model]"]);
+    let network = b"title = \"x\"\nnetwork = \"vit-b32\"\n[[input]]\nname = \"i\"\nextent = [1, 2, 2, 3]";
+    explore(network, false).assert_refused(&["bad.toml:3:", "input is of operators", "[[operator]]"]);
+    for key in ["effort = \"quick\"", "pipeline = { depth = 2, host_gap_us = 1 }"] {
+        let set = format!("title = \"x\"\noperator_set = \"codl-conv\"\n{key}");
+        explore(set.as_bytes(), false).assert_refused(&["bad.toml:3:", "is not of a set of operators"]);
+    }
+}
+
+#[test]
 fn a_scenario_has_at_least_one_thread() {
     explore(b"title = \"x\"\nnetwork = \"resnet18\"\nthreads = 0", false).assert_refused(&[
         "bad.toml:3:",

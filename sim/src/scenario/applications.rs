@@ -84,28 +84,12 @@ impl ScenarioFile {
     }
 
     fn check_applications(&self, tables: &[ApplicationTable], text: &Text) -> Result<()> {
-        let of_one = [
-            ("network", self.network.is_some()),
-            ("operator_set", self.operator_set.is_some()),
-            ("operator", self.operator.is_some()),
-            ("language_model", self.language_model.is_some()),
-            ("data_type", self.data_type.is_some()),
-            ("batch", self.batch.is_some()),
-            ("threads", self.threads.is_some()),
-            ("library", self.library.is_some()),
-            ("synchronisation", self.synchronisation.is_some()),
-            ("measure", self.measure.is_some()),
-            ("strategy", self.strategy.is_some()),
-            ("objective", self.objective.is_some()),
-            ("step", self.step.is_some()),
-            ("effort", self.effort.is_some()),
-            ("pipeline", self.pipeline.is_some()),
-        ];
-        if let Some((key, _)) = of_one.into_iter().find(|(_, is_written)| *is_written) {
-            let expected =
-                "no such key next to [[application]]: write it in the scenario that an application names";
-            return Err(text.reject(Violation::new(key, "a key of a single model", expected)));
-        }
+        self.refuse_keys(
+            text,
+            |key| !["duration_s", "seed"].contains(&key),
+            "a key of a single model, next to [[application]]",
+            "write it in the scenario that an application names",
+        )?;
         if tables.is_empty() || tables.len() > MAX_APPLICATIONS {
             let expected = format!("1 to {MAX_APPLICATIONS} applications");
             return Err(text.reject(Violation::new("application", tables.len(), expected)));

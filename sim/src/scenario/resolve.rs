@@ -133,13 +133,9 @@ impl ScenarioFile {
         }
     }
 
-    /// Checks the `[pipeline]` table, and that there is a model to stream.
+    /// Checks the `[pipeline]` table.
     fn check_pipeline(&self, text: &Text) -> Result<()> {
         let Some(pipeline) = &self.pipeline else { return Ok(()) };
-        if self.operator_set.is_some() {
-            let expected = "no [pipeline]: each operator of a set is run on its own";
-            return Err(text.reject(Violation::new("pipeline", "a table", expected)));
-        }
         let mut checker = Checker::default();
         checker.table("pipeline", |checker| pipeline.check(checker));
         checker.refuse(text)
