@@ -44,7 +44,7 @@ fn mean_times(environment: &str) -> String {
 pub(super) fn compare(comparison: &mut Comparison, inputs: &Inputs) -> Result {
     let Some(folder) = &inputs.benchmark else { return Ok(()) };
     let text = benchmark_table::read(folder, SYNTHETIC)?;
-    let table = Table::of(&text);
+    let table = Table::of(&text)?;
     for (id, environment) in FROM_FLOPS {
         let id = format!("{id}/tflite/flops-linear-fit-mape-end-to-end-latency");
         comparison.row(id, linear_fit_mape_percent(&pairs(&table, FLOPS, &mean_times(environment))?));
@@ -111,7 +111,7 @@ mod tests {
     fn cells_without_a_time_are_left_out_and_a_missing_column_is_named() {
         let content = "model,FLOPS,a\none,1,2\ntwo,2,\nthree,3,6\n".to_owned();
         let text = Text { name: "t.csv".into(), content };
-        let table = Table::of(&text);
+        let table = Table::of(&text).unwrap();
         assert_eq!(pairs(&table, FLOPS, "a").unwrap(), [(1.0, 2.0), (3.0, 6.0)]);
         let error = pairs(&table, FLOPS, "b").unwrap_err();
         assert!(error.to_string().contains("\"b\""), "{error}");

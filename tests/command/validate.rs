@@ -102,3 +102,16 @@ fn options_of_validate_that_cannot_be_are_refused() {
     refused("--points missing/points.csv", &["no folder missing"]);
     refused("--plot points.svg --points missing/points.csv", &["no folder missing"]);
 }
+
+#[test]
+fn a_row_that_a_table_has_twice_is_refused_with_line_and_network() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let path = folder.path().join("runs/tflite_cnn_ops_gpu.csv");
+    let table = fs::read_to_string(&path).unwrap();
+    let second = table.lines().nth(1).unwrap();
+    fs::write(&path, format!("{table}{second}\n")).unwrap();
+    let line = table.lines().count() + 1;
+    let expected = [&*format!("tflite_cnn_ops_gpu.csv:{line}:"), "row of network0", "line 2", "there twice"];
+    coexec_in(folder.path(), words(VALIDATE)).assert_refused(&expected);
+}

@@ -43,7 +43,7 @@ pub fn read(folder: &Path, device: &str) -> Result<Runs<OnGpu>, InputError> {
 /// # Errors
 /// As [`read`].
 pub fn parse(operations: &Text, times: &Text, device: &str) -> Result<Runs<OnGpu>, InputError> {
-    let table = Table::of(operations);
+    let table = Table::of(operations)?;
     let (columns, _) = Columns::of_phone(&table, device)?;
     let names = most_linked_column(&table)?;
     let (mut launches, mut left_out) = whole_networks(&table, &columns, names, Network::add);

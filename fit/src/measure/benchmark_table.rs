@@ -5,6 +5,7 @@
 //! rejecting other files. Not for: the operator of a row. Invariant: no file makes it
 //! panic; a cell that is not a time is returned with its line and the reason.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,14 +46,19 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The records of `text`, unchecked.
-    pub fn of(text: &'a Text) -> Self {
+    /// The records of `text`; their cells are unchecked.
+    ///
+    /// # Errors
+    /// A row is there twice, which would double its network.
+    pub fn of(text: &'a Text) -> Result<Self, InputError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.content.as_bytes());
         let header = reader.headers().cloned().unwrap_or_default();
         // No record of a text is an error: any length is allowed, and the bytes are UTF-8.
         let records = reader.into_records().filter_map(Result::ok);
-        let records = records.map(|record| (record.position().map_or(0, Position::line), record)).collect();
-        Self { text, header, records }
+        let records: Vec<(u64, StringRecord)> =
+            records.map(|record| (record.position().map_or(0, Position::line), record)).collect();
+        check_distinct(text, &records)?;
+        Ok(Self { text, header, records })
     }
 
     pub(super) fn column(&self, name: &str) -> Option<usize> {
@@ -84,6 +90,19 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Checks that no row is there twice.
+fn check_distinct(text: &Text, records: &[(u64, StringRecord)]) -> Result<(), InputError> {
+    let mut known: HashMap<Vec<&str>, u64> = HashMap::new();
+    for (line, record) in records {
+        if let Some(first) = known.insert(record.iter().collect(), *line) {
+            let network = record.get(0).unwrap_or_default();
+            let message = format!("this row of {network} is the same as that on line {first}");
+            return Err(text.refuse_at(None, *line, message, "remove the rows that are there twice"));
+        }
+    }
+    Ok(())
+}
+
 /// The columns of one core set and number format.
 struct Column<'a> {
     core_set: &'a str,
@@ -102,7 +121,7 @@ pub(super) fn end_to_end(
     device: &str,
     is_wanted: impl Fn(&str, DataType) -> bool,
 ) -> Result<Runs<OnCores>, InputError> {
-    let table = Table::of(text);
+    let table = Table::of(text)?;
     let network = table.needed("model")?;
     let (mut columns, mut phones) = (Vec::new(), Vec::new());
     for (mean, name) in table.header.iter().enumerate() {

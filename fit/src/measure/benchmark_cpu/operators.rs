@@ -25,7 +25,7 @@ pub type Networks = (BTreeMap<String, Vec<Operator>>, Vec<SkippedRow>);
 /// # Errors
 /// The text is not such a table.
 pub(super) fn recover(text: &Text) -> Result<Networks, InputError> {
-    let table = Table::of(text);
+    let table = Table::of(text)?;
     // The kernel names of the most informative phone serve for all.
     let names = most_linked_column(&table)?;
     Ok(whole_networks(&table, &Columns::of(&table, names)?, names, add))
