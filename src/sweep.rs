@@ -2,12 +2,12 @@
 
 use coexec_sim::explore::{Search, SearchOptions, split_search};
 use coexec_sim::simulate::Simulator;
-use coexec_sim::{Basis, CoreSet, ProcessorKind, Scenario, Stage};
+use coexec_sim::{Basis, CoreSet, ProcessorKind, Scenario, Stage, Strategy};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::output::{record, row};
-use crate::{Common, Explore, Failure, Result, known, output};
+use crate::{Common, Explore, Failure, OneOrAll, Result, known, output};
 
 /// Speedup from cutting operators between the GPU and one core set.
 #[derive(Serialize)]
@@ -81,17 +81,29 @@ fn check(scenario: &Scenario, options: &Explore) -> Result {
             "leave out --out, --plot, --shares, --timeline and --trace, or explore one operator",
         ));
     }
-    if scenario.options.strategy.is_single() {
+    let is_cut =
+        |strategy| matches!(strategy, Strategy::ChannelSplit | Strategy::HeightSplit | Strategy::AnySplit);
+    let strategy = match options.place.strategy {
+        Some(OneOrAll::All) => Some("all"),
+        Some(OneOrAll::One(_)) | None => {
+            Some(scenario.options.strategy).filter(|&strategy| !is_cut(strategy)).map(Strategy::name)
+        }
+    };
+    if let Some(strategy) = strategy {
         return Err(Failure::usage(
             format!(
-                "{} is a set of single operators, whose best cuts are searched for: strategy {} does not apply",
-                scenario.name,
-                scenario.options.strategy.name()
+                "{} is a set of single operators, whose best cuts are searched for: strategy {strategy} does not apply",
+                scenario.name
             ),
-            "leave out the strategy, or explore one operator",
+            "name channel-split, height-split or any-split, or explore one operator",
         ));
     }
-    Ok(())
+    let effort = [("--effort", options.place.overrides.effort.is_some())];
+    Failure::refuse_given(
+        &effort,
+        "of the strategy optimal, which searches no single operators",
+        "leave it out",
+    )
 }
 
 fn search(simulator: &mut Simulator<'_>, stage: &Stage, scenario: &Scenario) -> Result<Vec<Search>> {

@@ -149,7 +149,11 @@ fn a_missing_schema_kind_is_refused_with_the_choices() {
 fn a_set_of_operators_has_no_one_plan() {
     refused("simulate codl-conv", &["codl-conv is a set of 171 single operators"]);
     leaves_the_folder_alone("explore codl-conv --threads 1 --out old", &["no single plan or timeline"]);
-    refused("explore codl-conv --strategy gpu-only", &["strategy gpu-only does not apply"]);
+    for strategy in ["gpu-only", "all", "random", "optimal", "delegate-gpu"] {
+        let expected = [&*format!("strategy {strategy} does not apply"), "channel-split"];
+        refused(&format!("explore codl-conv --strategy {strategy}"), &expected);
+    }
+    refused("explore codl-conv --effort quick", &["--effort is of the strategy optimal"]);
 }
 
 #[test]
