@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::advice::Advice;
 use crate::language::Case;
 use crate::output::{record, row};
-use crate::simulate::{report, timeline_files};
+use crate::simulate::{print_excess, report, timeline_files};
 use crate::strategies::Entry;
 use crate::{
     Common, Explore, OneOrAll, OutputFile, Result, advice, applications, curve, delegates, known, language,
@@ -150,6 +150,7 @@ fn print_answer(
 ) {
     let answer = &advice.answer;
     output::line(&format!("{}\non {}\n", scenario.title, scenario.device.title));
+    print_excess(&answer.prediction.memory, &scenario.device);
     if entries.is_empty() {
         compare(advice, known, scenario.options.objective != Objective::Latency);
     } else {

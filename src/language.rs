@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::explore::describe;
 use crate::output::{listed, record, row};
-use crate::simulate::{found_by, memory, read_plan, timeline_files};
+use crate::simulate::{found_by, memory, print_excess, read_plan, timeline_files};
 use crate::trust::UNCERTAIN_NOTE;
 use crate::{
     Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, ScenarioOptions, Simulate,
@@ -253,6 +253,7 @@ impl<'a> Found<'a> {
             scenario.device.title,
             self.plan_origin
         ));
+        print_excess(&self.memory, &scenario.device);
     }
 
     /// Prints the phases, their uncertainty and the memory.

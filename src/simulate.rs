@@ -72,6 +72,7 @@ fn one_model(scenario: &Scenario, options: &Simulate, common: &Common) -> Result
         }));
     }
     output::line(&format!("{}\non {}, {origin}\n", scenario.title, scenario.device.title));
+    print_excess(&prediction.memory, &scenario.device);
     parts(&prediction);
     report(&prediction, &timeline, &scenario.device);
     known::print_missing(&known);
@@ -214,6 +215,13 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     }
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// Prints ahead of the times that the device cannot hold the run, if it cannot.
+pub(crate) fn print_excess(footprint: &Footprint, device: &Profile) {
+    if device.memory.size().is_some_and(|size| footprint.peak() > size) {
+        output::line(&format!("{}\n", memory(footprint, device)));
+    }
 }
 
 /// The memory that a run needs, and whether the device has as much.

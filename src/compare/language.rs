@@ -5,9 +5,9 @@ use coexec_sim::simulate::{self, Footprint};
 use coexec_sim::{Bytes, Picos};
 use serde::Serialize;
 
-use super::show::{Timed, rank};
+use super::show::{Timed, print_too_large, rank};
 use crate::language::{Case, decode_rate, first_token};
-use crate::output::{listed, row};
+use crate::output::row;
 use crate::trust::basis;
 use crate::{Column, output};
 
@@ -49,7 +49,8 @@ impl LanguageRow {
 
     fn timed(&self) -> Timed<'_> {
         let interval = self.drawn.latency.interval();
-        Timed { model: &self.scenario, device: &self.device, latency: self.latency_ps, interval }
+        let (model, device) = (&self.scenario, &self.device);
+        Timed { model, device, latency: self.latency_ps, interval, is_held: self.fits() }
     }
 
     /// Whether the device can hold the model; true if the memory size is unknown.
@@ -86,12 +87,9 @@ pub(super) fn show(rows: &[LanguageRow]) {
     ];
     let (header, cells) = output::cells(&columns, rows);
     output::keyed_table(&header, 2, cells);
-    let (held, others): (Vec<&LanguageRow>, Vec<_>) = rows.iter().partition(|row| row.fits());
-    rank("Devices by the time for all", &held.into_iter().map(LanguageRow::timed).collect::<Vec<_>>());
-    if !others.is_empty() {
-        let others = others.iter().map(|row| format!("{} on {}", row.scenario, row.device));
-        output::line(&format!("Excluded, as the memory cannot hold the model: {}", listed(others)));
-    }
+    let timed: Vec<Timed<'_>> = rows.iter().map(LanguageRow::timed).collect();
+    rank("Devices by the time for all", &timed);
+    print_too_large(&timed);
     output::line("");
     let basis = |row: &LanguageRow| {
         let [prompt, answer] = [0, 1].map(|part| basis(&row.drawn.known[part], &row.drawn.errors[part]));

@@ -92,9 +92,11 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     if is_latency && rows.iter().any(|row| !row.unsure.is_empty()) {
         output::line(UNCERTAIN_NOTE);
     }
+    let timed: Vec<Timed<'_>> = rows.iter().filter_map(Timed::of_optimal).collect();
     if is_latency {
-        rank("Devices under optimal", &rows.iter().filter_map(Timed::of_optimal).collect::<Vec<_>>());
+        rank("Devices under optimal", &timed);
     }
+    print_too_large(&timed);
     output::line("");
     let basis = |row: &StrategyRow| row![row.device, basis(&row.known, &row.errors)];
     output::table(&["device", "basis"], output::distinct(rows.iter().map(basis)));
@@ -103,13 +105,14 @@ fn trust(rows: &[StrategyRow], is_latency: bool) {
     );
 }
 
-/// Latency of a model on a device, with its 90 % interval.
+/// Latency of a model on a device, with its 90 % interval, and whether the device's memory holds it.
 #[derive(Clone, Copy)]
 pub(super) struct Timed<'a> {
     pub(super) model: &'a str,
     pub(super) device: &'a str,
     pub(super) latency: Picos,
     pub(super) interval: [Picos; 2],
+    pub(super) is_held: bool,
 }
 
 impl<'a> Timed<'a> {
@@ -117,11 +120,12 @@ impl<'a> Timed<'a> {
     fn of_optimal(row: &'a StrategyRow) -> Option<Self> {
         let optimal = row.outcome(Strategy::Optimal)?;
         let interval = optimal.drawn.interval();
-        Some(Self { model: &row.scenario, device: &row.device, latency: optimal.latency, interval })
+        let is_held = optimal.fits_memory != Some(false);
+        Some(Self { model: &row.scenario, device: &row.device, latency: optimal.latency, interval, is_held })
     }
 }
 
-/// Prints the devices of each model that was compared on several, fastest first.
+/// Prints the devices that can hold each model that was compared on several, fastest first.
 pub(super) fn rank(what: &str, all: &[Timed<'_>]) {
     let models = output::distinct(all.iter().map(|timed| timed.model));
     let ordered = models.into_iter().filter_map(|model| Some(row![model, order(all, model)?]));
@@ -132,9 +136,19 @@ pub(super) fn rank(what: &str, all: &[Timed<'_>]) {
     }
 }
 
+/// Prints the models that are too large for a device.
+pub(super) fn print_too_large(all: &[Timed<'_>]) {
+    let too_large = all.iter().filter(|timed| !timed.is_held);
+    let too_large = listed(too_large.map(|timed| format!("{} on {}", timed.model, timed.device)));
+    if !too_large.is_empty() {
+        output::line(&format!("The memory cannot hold the model: {too_large}"));
+    }
+}
+
 /// The devices of a model, fastest first; none if there is only one.
 fn order(all: &[Timed<'_>], model: &str) -> Option<String> {
-    let mut of_model: Vec<Timed<'_>> = all.iter().filter(|timed| timed.model == model).copied().collect();
+    let is_ranked = |timed: &&Timed<'_>| timed.model == model && timed.is_held;
+    let mut of_model: Vec<Timed<'_>> = all.iter().filter(is_ranked).copied().collect();
     of_model.sort_by_key(|timed| timed.latency);
     let behind = of_model.windows(2).map(|pair| {
         let [[_, high], [low, _]] = [pair[0].interval, pair[1].interval];

@@ -172,3 +172,21 @@ fn rows_have_intervals_and_say_which_order_is_not_sure() {
         assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
 }
+
+#[test]
+fn a_network_that_a_device_cannot_hold_is_not_ranked_and_explore_says_so_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "title = \"big\"\nnetwork = \"resnet18\"\nbatch = 1500\n";
+    std::fs::write(folder.path().join("big.toml"), scenario).unwrap();
+    let options = "--strategies gpu-only --baseline gpu-only --effort quick";
+    let line = format!("compare big.toml --devices pixel4,oneplus11,galaxy-s10 {options}");
+    let stdout = coexec_in(folder.path(), words(&line)).stdout;
+    assert!(stdout.contains("The memory cannot hold the model: big.toml on pixel4\n"), "{stdout}");
+    let ranked = stdout.split_once("the fastest first").unwrap().1;
+    let ranked = ranked.split_once("The memory").unwrap().0;
+    assert!(ranked.contains(" oneplus11") && !ranked.contains("pixel4"), "{ranked}");
+    let line = "explore big.toml --device pixel4 --strategy gpu-only";
+    let stdout = coexec_in(folder.path(), words(line)).stdout;
+    let at = stdout.lines().position(|line| line.contains("cannot hold it"));
+    assert!(at.is_some_and(|line| line < 5), "{stdout}");
+}

@@ -30,6 +30,9 @@ pub struct Outcome {
     pub energy: Option<Joules>,
     /// The minimised quantity, in seconds, joules or joule-seconds.
     pub cost: f64,
+    /// Whether its plan fits into the device's memory; `None` where the size of that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits_memory: Option<bool>,
 }
 
 /// The strategies on one model and device.
@@ -93,7 +96,8 @@ impl StrategyRow {
             };
             let (strategy, latency, energy) = (*strategy, prediction.latency, prediction.energy);
             let cost = options.objective.cost(latency, energy);
-            outcomes.push(Outcome { strategy, latency, drawn, energy, cost });
+            let fits_memory = prediction.fits_memory;
+            outcomes.push(Outcome { strategy, latency, drawn, energy, cost, fits_memory });
         }
         if outcomes.is_empty() {
             return Err(last_error);
