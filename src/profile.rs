@@ -33,7 +33,11 @@ fn missing(constant: &MissingConstant) -> Failure {
 
 fn new(options: &NewProfile, common: &Common) -> Result {
     output::check(&options.out)?;
-    if let Some(bundled) = options.soc.as_deref().map(bundled).transpose()?.flatten() {
+    let NewProfile { soc, cpu, gpu, memory, npu, .. } = options;
+    // With another part it is another device.
+    let is_as_sold = [cpu, gpu, memory, npu].iter().all(|part| part.is_none());
+    let soc = soc.as_deref().filter(|_| is_as_sold);
+    if let Some(bundled) = soc.map(bundled).transpose()?.flatten() {
         common.note(format_args!("note: a profile of that name is bundled: --device {bundled}"));
     }
     let Some(specification) = specification(options)? else {

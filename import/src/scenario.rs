@@ -68,8 +68,7 @@ fn not_a_model(name: &str) -> InputError {
         file: name.to_owned(),
         message: "--dim, --signature and --skip-unknown apply to model files only, and this is not one"
             .to_owned(),
-        help: "leave them out, or give a file whose name ends in .onnx or .tflite; --batch sets any batch"
-            .to_owned(),
+        help: "leave them out, or give a file whose name ends in .onnx or .tflite".to_owned(),
     }
 }
 

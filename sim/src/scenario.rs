@@ -113,6 +113,12 @@ impl ScenarioFile {
         }
         if let Some(text) = Text::of_file(name) {
             let text = text?;
+            if text.content.trim_start().starts_with('{') {
+                let message = "a scenario is TOML, and this looks like JSON";
+                let help = "of a language model's config.json, write a scenario with `[language_model]` and \
+                            `model = \"config.json\"`";
+                return Err(text.refuse("", message, help));
+            }
             let file = text.parse()?;
             return Ok((name.to_owned(), text, file));
         }

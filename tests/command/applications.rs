@@ -87,6 +87,11 @@ fn impossible_applications_are_refused_by_their_key() {
         ("scenario = \"mobilenet-v2\"", "scenario = \"epew-conv\"", "is not one model"),
         ("scenario = \"mobilenet-v2\"", "scenario = \"several.toml\"", "is not one model"),
         ("scenario = \"mobilenet-v2\"\n", "", "does not say what its requests run"),
+        (
+            "scenario = \"mobilenet-v2\"\n",
+            "scenario = \"mobilenet-v2\"\nlanguage_model = { model = \"llama3-8b\" }\n",
+            "runs several things",
+        ),
         ("device = \"snapdragon-8gen3\"", "device = \"apple-m1\"", "application[1].frames"),
         (
             "duration_s = 0.5",

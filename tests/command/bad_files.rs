@@ -133,6 +133,12 @@ fn unreadable_files_are_named() {
     }
 }
 
+#[test]
+fn a_configuration_of_a_language_model_is_told_from_a_scenario() {
+    explore(b"{ \"model_type\": \"qwen2\" }", false)
+        .assert_refused(&["bad.toml:1:1: a scenario is TOML", "`[language_model]`"]);
+}
+
 /// Asserts that a scenario of those operators, one per line, is refused.
 fn scenario_refused(operators: &[&str], expected: &[&str]) {
     let mut text = "title = \"bad\"\n".to_owned();

@@ -85,6 +85,9 @@ fn invalid_models_and_unknown_dimensions_are_refused() {
         let line = format!("explore resnet18 --device pixel4 {how}");
         coexec_in(folder.path(), words(&line)).assert_refused(&["resnet18", "apply to model files only"]);
     }
+    let language = coexec_in(folder.path(), words("explore llama3.2-1b --dim x=3"));
+    language.assert_refused(&["apply to model files only"]);
+    assert!(!language.stderr.contains("--batch"), "which a language model does not have");
     fs::rename(folder.path().join("model.onnx"), folder.path().join("model.pb")).unwrap();
     coexec_in(folder.path(), words("import model.pb --out a.toml")).assert_refused(&[".onnx or .tflite"]);
     assert!(!folder.path().join("a.toml").exists());

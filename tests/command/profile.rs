@@ -57,6 +57,9 @@ fn a_system_is_found_without_blanks_and_its_bundled_profile_is_named() {
         assert!(outcome.stdout.contains(found), "{}{}", outcome.stdout, outcome.stderr);
         assert!(outcome.stderr.contains(&format!("is bundled: --device {soc}")), "{}", outcome.stderr);
     }
+    let other = "profile new --soc dimensity-9300 --gpu none --npu none --cpu 1xX4@3.4 --out mine.toml";
+    let other = coexec_in(folder.path(), words(other));
+    assert!(other.status == 0 && !other.stderr.contains("is bundled"), "{}", other.stderr);
     let bundled = coexec_in(folder.path(), words("profile new --soc xiaomi9 --out mine.toml"));
     bundled.assert_refused(&["is bundled: --device xiaomi9", "no such system-on-chip"]);
     for (out, why) in [(".", "not a regular file"), ("-", "name of a file")] {

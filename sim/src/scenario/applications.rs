@@ -140,9 +140,10 @@ impl ApplicationTable {
                 ("language_model", Ok((self.name.clone(), text.clone(), file)))
             }
             (None, None, Some(frames)) => return self.of_frames(at, text, frames, device),
-            _ => {
-                let message = format!("{:?} does not say what its requests run", self.name);
-                return Err(text.refuse(&format!("{at}.name"), message, JOBS));
+            (scenario, model, frames) => {
+                let is_open = scenario.is_none() && model.is_none() && frames.is_none();
+                let what = if is_open { "does not say what its requests run" } else { "runs several things" };
+                return Err(text.refuse(&format!("{at}.name"), format!("{:?} {what}", self.name), JOBS));
             }
         };
         let key = format!("{at}.{key}");

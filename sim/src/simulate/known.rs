@@ -178,14 +178,15 @@ fn remedy(on: (&Profile, &[CoreSet]), library: Library, kind: ProcessorKind, lay
                     .to_owned();
             }
             let takes = |&other: &Library| core_sets.iter().any(|cores| is_predicted(other, cores));
-            let other = Library::ALL.iter().copied().find(takes);
-            match (other, cpu::rate_table(library, format)) {
-                (Some(other), _) => format!("--library {other}, which has rates in {format} here"),
-                (None, Some(table)) => format!(
+            let others = Library::ALL.iter().copied().filter(takes).map(|other| format!("--library {other}"));
+            let others = others.collect::<Vec<_>>().join(" or ");
+            match (others.is_empty(), cpu::rate_table(library, format)) {
+                (false, _) => format!("{others}: there are rates in {format} here"),
+                (true, Some(table)) => format!(
                     "add [cpu.cluster.{table}] to each cluster of the profile, or write data_type = \"f32\" in the \
                      scenario for another format"
                 ),
-                (None, None) => format!(
+                (true, None) => format!(
                     "write data_type = \"f32\" in the scenario: no CPU library is modelled in {format}"
                 ),
             }
@@ -220,7 +221,11 @@ mod tests {
         assert_eq!(bases(Library::Ruy, DataType::I8Dynamic)[0], Basis::Scaled, "by rates of other formats");
         assert_eq!(bases(Library::Ruy, DataType::F16)[0], Basis::NotKnown);
         let linear = Linear { rows: 64, input_features: 64, output_features: 64, bias: true };
-        let layer = Layer::new(Operator::Linear(linear), DataType::F16);
+        let layer = Layer::new(Operator::Linear(linear), DataType::F32);
+        let all = [CoreSet::all(&device.cpu).unwrap()];
+        let help = remedy((&device, &all), Library::Coexec, ProcessorKind::Cpu, &layer);
+        assert!(help.contains("--library ruy or --library xnnpack"), "{help}");
+        let layer = Layer::new(layer.operator, DataType::F16);
         let help = remedy(
             (&device, &[CoreSet::all(&device.cpu).unwrap()]),
             Library::Ruy,
