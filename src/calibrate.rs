@@ -16,11 +16,11 @@ use coexec_fit::validate::score::score;
 use coexec_fit::validate::validate;
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::device::gpu::HostPath;
-use coexec_sim::statistics::median;
 use coexec_sim::{KernelTable, Library, ProcessorKind, Profile};
 
 use crate::output::record;
 use crate::profile::kind;
+use crate::validate::{warn_of_implausible, warn_of_other_device};
 use crate::{
     Calibrate, Chosen, Common, DeviceRuns, Failure, OutputFile, Progress, Result, output, points, runs, why,
 };
@@ -39,11 +39,6 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
     }
 }
 
-/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
-/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
-/// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
-const MAX_RATIO: f64 = 30.0;
-
 /// Fits `profile` to the runs of `options`, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
@@ -52,6 +47,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     output::check_all_distinct(&others, &[Some(runs), Some(Path::new(&options.base))])?;
     output::check_distinct(out, runs)?;
     let measured = runs_to_fit(&profile, options, common)?;
+    warn_of_other_device(&profile, &measured, common);
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
@@ -115,20 +111,8 @@ fn plausible_stated(
 ) -> Vec<Group> {
     let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
     let points = validate(profile, &measured.runs, None, library).points;
-    for processor in ProcessorKind::ALL {
-        let is_of_it = |name: &ErrorGroup| name.processor() == Some(processor);
-        let of_it = points.iter().filter(|point| is_of_it(&point.group));
-        let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
-        let ratio = median(&ratios).unwrap_or(1.0);
-        if ratio.max(ratio.recip()) > MAX_RATIO {
-            common.note(format_args!(
-                "warning: runs on the {} take {ratio:.3} times as long as the base predicts, more than any two known \
-                 devices differ: are they in microseconds, and of this device?",
-                processor.label()
-            ));
-            stated.retain(|group| !is_of_it(&group.name));
-        }
-    }
+    let implausible = warn_of_implausible(&points, common);
+    stated.retain(|group| group.name.processor().is_none_or(|processor| !implausible.contains(&processor)));
     stated
 }
 

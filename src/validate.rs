@@ -7,7 +7,8 @@ use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Validation, cut, validate};
-use coexec_sim::Profile;
+use coexec_sim::statistics::median;
+use coexec_sim::{ProcessorKind, Profile};
 
 use crate::output::{listed, percent, record};
 use crate::{Column, Common, DeviceRuns, Failure, Result, Validate, or_dash, output, points, runs};
@@ -25,6 +26,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let seen = options.seen.as_ref().map(read).transpose()?;
     let Validation { mut points, left_out } =
         validate(&profile, &measured.runs, seen.as_ref().map(|seen| &seen.runs), library);
+    warn_of_implausible(&points, common);
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let planned = &planned_networks(&measured.measurements);
@@ -76,12 +78,43 @@ fn warn_of_mismatch(
              predicts; `coexec devices {name}` lists errors on held-out networks"
         ));
     }
+    warn_of_other_device(profile, measured, common);
+}
+
+/// Warns if the runs seem to be of another device than the profile.
+pub(crate) fn warn_of_other_device(profile: &Profile, measured: &DeviceRuns, common: &Common) {
     if let Some(other) = measured.other_devices(profile) {
         common.note(format_args!(
             "warning: the profile {} is of {}, the runs are of {other}: is it the same device?",
             profile.name, profile.title
         ));
     }
+}
+
+/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
+/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
+/// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
+const MAX_RATIO: f64 = 30.0;
+
+/// The processors whose measured times are implausibly far from the predicted ones; warns of each.
+pub(crate) fn warn_of_implausible(points: &[Point], common: &Common) -> Vec<ProcessorKind> {
+    let is_implausible = |processor: &ProcessorKind| {
+        let of_it = points.iter().filter(|point| point.group.processor() == Some(*processor));
+        let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
+        let ratio = median(&ratios).unwrap_or(1.0);
+        let is_far = ratio.max(ratio.recip()) > MAX_RATIO;
+        if is_far {
+            let part =
+                if ratio > 1.0 { format!("{ratio:.0} times") } else { format!("1/{:.0} of", ratio.recip()) };
+            common.note(format_args!(
+                "warning: runs on the {} take {part} what the profile predicts, more than any two known devices differ: are \
+                 they in microseconds, and of this device?",
+                processor.label()
+            ));
+        }
+        is_far
+    };
+    ProcessorKind::ALL.into_iter().filter(is_implausible).collect()
 }
 
 /// The requested groups, or a failure if there is none.

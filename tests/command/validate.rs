@@ -6,7 +6,7 @@ use std::fs;
 use coexec_fit::validate::point::of_csv;
 use coexec_sim::input::Text;
 
-use super::calibrate::write_runs;
+use super::calibrate::{CALIBRATE, table, write_runs};
 use super::pictures::{decoded, parsed};
 use crate::{coexec_in, words};
 
@@ -114,4 +114,24 @@ fn a_row_that_a_table_has_twice_is_refused_with_line_and_network() {
     let line = table.lines().count() + 1;
     let expected = [&*format!("tflite_cnn_ops_gpu.csv:{line}:"), "row of network0", "line 2", "there twice"];
     coexec_in(folder.path(), words(VALIDATE)).assert_refused(&expected);
+}
+
+#[test]
+fn runs_in_another_unit_or_of_another_device_are_asked_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    fs::create_dir(&runs).unwrap();
+    // Microseconds would be hundreds and more.
+    fs::write(runs.join("tflite_cnn_ops_gpu.csv"), table(|index| 0.01 + 0.001 * index as f64)).unwrap();
+    for line in [VALIDATE, &*format!("{CALIBRATE} --no-residual")] {
+        let outcome = coexec_in(folder.path(), words(line));
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr);
+        for expected in [
+            "runs on the GPU take 1/",
+            "are they in microseconds",
+            "the runs are of phone: is it the same device?",
+        ] {
+            assert!(outcome.stderr.contains(expected), "{line}: {}", outcome.stderr);
+        }
+    }
 }
