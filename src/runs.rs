@@ -355,7 +355,7 @@ mod tests {
     use crate::report::of_data_set;
 
     #[test]
-    fn the_phones_of_the_data_set_state_the_digest_of_the_runs_that_they_were_fitted_to() {
+    fn bundled_profiles_state_the_digest_of_the_runs_that_they_were_fitted_to() {
         let quiet = Common { json: false, quiet: true, jobs: None };
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/mobile-ml-benchmark");
         let phones = of_data_set(Path::new(folder), &[], &quiet).unwrap();
@@ -364,6 +364,11 @@ mod tests {
             let Calibration { source, runs_digest, .. } = phone.calibration.unwrap();
             assert_eq!(runs_digest, Some(runs.digest.clone()), "{}", phone.name);
             assert!(source.contains(&runs.source()), "{source}");
+        }
+        for name in ["h200", "xeon-pocl"] {
+            let profile = Profile::load(name).unwrap();
+            let path = format!("{}/device-profiles/runs/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+            assert!(own(&profile, Path::new(&path), &quiet).unwrap().set(&profile), "{name}");
         }
     }
 }

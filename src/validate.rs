@@ -7,8 +7,9 @@ use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, is_in, score, worst};
 use coexec_fit::validate::{Validation, cut, validate};
+use coexec_sim::simulate::known_in;
 use coexec_sim::statistics::median;
-use coexec_sim::{ProcessorKind, Profile};
+use coexec_sim::{Basis, DataType, ProcessorKind, Profile};
 
 use crate::output::{listed, percent, record};
 use crate::{Column, Common, DeviceRuns, Failure, Result, Validate, or_dash, output, points, runs};
@@ -19,19 +20,23 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     let written = [options.points.as_deref(), options.plot.as_ref().map(|picture| &*picture.path)];
     output::check_all_distinct(&written, &read)?;
     let measured = runs::measured(&profile, runs::path(&options.runs)?, &options.runs, common)?;
-    let set_the_profile = measured.set(&profile);
-    warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
     let library = runs::library(&profile, &options.runs);
     let read = |path: &PathBuf| runs::measured(&profile, path, &options.runs, common);
     let seen = options.seen.as_ref().map(read).transpose()?;
     let Validation { mut points, left_out } =
         validate(&profile, &measured.runs, seen.as_ref().map(|seen| &seen.runs), library);
+    // Tables that are scaled from others were not fitted.
+    let cpu_basis = known_in(&profile, library, DataType::F32)[ProcessorKind::Cpu as usize];
+    let is_fitted =
+        |point: &Point| point.group.processor() != Some(ProcessorKind::Cpu) || cpu_basis == Basis::Measured;
     warn_of_implausible(&points, common);
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let planned = &planned_networks(&measured.measurements);
     let groups = &requested_groups(score(&points), options)?;
     points.retain(|point| is_in(point, &options.group));
+    let set_the_profile = measured.set(&profile) && points.iter().any(is_fitted);
+    warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
     write(options, &profile, &measured.source(), &points)?;
     runs::list_skipped("not predicted", &left_out, common);
     if common.json {

@@ -8,7 +8,7 @@ use coexec_sim::input::Text;
 
 use super::calibrate::{CALIBRATE, table, write_runs};
 use super::pictures::{decoded, parsed};
-use crate::{coexec_in, words};
+use crate::{coexec, coexec_in, words};
 
 const VALIDATE: &str = "validate --profile pixel4 --runs runs --device-column phone";
 
@@ -133,5 +133,15 @@ fn runs_in_another_unit_or_of_another_device_are_asked_about() {
         ] {
             assert!(outcome.stderr.contains(expected), "{line}: {}", outcome.stderr);
         }
+    }
+}
+
+#[test]
+fn only_tables_that_were_fitted_to_the_runs_are_warned_of() {
+    let line = "validate --profile pixel4 --runs data/mobile-ml-benchmark --device-column pixel4 --group cpu";
+    for (library, is_fitted) in [("ruy", true), ("xnnpack", false)] {
+        let outcome = coexec(words(&format!("{line} --library {library} --json")));
+        assert_eq!(outcome.json()["set_the_profile"], is_fitted, "{library}");
+        assert_eq!(outcome.stderr.contains("was fitted to these runs"), is_fitted, "{}", outcome.stderr);
     }
 }
