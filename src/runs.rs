@@ -149,12 +149,30 @@ fn is_like(device: &str, profile: &Profile) -> bool {
 
 /// The format of the runs at `path`: as given, or detected from the path.
 fn format(path: &Path, runs: &Runs) -> RunFormat {
-    let is_data_set = runs.device_column.is_some() || (path.is_dir() && !runs::file_of(path).is_file());
+    let is_data_set = match runs.device_column {
+        Some(_) => !path.is_file(),
+        None => path.is_dir() && !runs::file_of(path).is_file(),
+    };
     runs.format.unwrap_or(match is_data_set {
         true if ai_hub::is_in(path) => RunFormat::AiHub,
         true => RunFormat::MobileMlBenchmark,
         false => RunFormat::Coexec,
     })
+}
+
+/// Fails for a folder without any file by which a format is recognised.
+fn check_recognised(path: &Path) -> Result {
+    if !path.is_dir() || benchmark_cpu::is_in(path) || benchmark_gpu::is_in(path) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!(
+            "{} has none of the files by which a format is recognised: runs.csv (coexec), measurements.csv (ai-hub), \
+             tflite_cnn_ops_gpu.csv (mobile-ml-benchmark)",
+            path.display()
+        ),
+        "name the format with --format, such as benchmark-model for files .tflite with what benchmark_model printed",
+    ))
 }
 
 /// The path of the runs, or a failure if none is given.
@@ -186,6 +204,9 @@ pub(crate) fn measured(
         let given = [("--device-column", options.device_column.is_some())];
         let what = "for runs of several devices (mobile-ml-benchmark, ai-hub, ai-hub-llm), and these runs are of one";
         Failure::refuse_given(&given, what, "leave it out, or name another --format")?;
+    }
+    if options.format.is_none() && format == RunFormat::MobileMlBenchmark {
+        check_recognised(path)?;
     }
     let (data, what, device, runs) = match format {
         RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),

@@ -6,7 +6,7 @@ use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, Typ
 use crate::PicturePath;
 
 /// Format of measured runs, as typed.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RunFormat {
     /// coexec's own runs: one row per repetition, and a table of fingerprints next to the file
     Coexec,

@@ -168,7 +168,7 @@ fn own_runs_that_are_none_are_refused_with_the_remedy() {
     refused("bench", &["runs.fingerprints.toml:2:6", "expected a string"]);
     fs::create_dir(folder.join("empty")).unwrap();
     let line = "validate --profile pixel4 --runs empty";
-    coexec_in(folder, words(line)).assert_refused(&["--device-column", "--format coexec"]);
+    coexec_in(folder, words(line)).assert_refused(&["empty has none of the files", "--format"]);
 }
 
 #[test]

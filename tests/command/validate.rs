@@ -145,3 +145,16 @@ fn only_tables_that_were_fitted_to_the_runs_are_warned_of() {
         assert_eq!(outcome.stderr.contains("was fitted to these runs"), is_fitted, "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn runs_whose_format_is_not_recognised_are_refused_for_that() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("net.tflite"), "").unwrap();
+    fs::write(folder.path().join("runs.txt"), "").unwrap();
+    for column in ["", " --device-column pixel4"] {
+        let line = format!("validate --profile pixel4 --runs .{column}");
+        coexec_in(folder.path(), words(&line)).assert_refused(&["a format is recognised", "benchmark-model"]);
+    }
+    coexec_in(folder.path(), words("validate --profile pixel4 --runs runs.txt --device-column pixel4"))
+        .assert_refused(&["--device-column is for runs of several devices", "another --format"]);
+}

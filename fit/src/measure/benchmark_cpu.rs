@@ -54,7 +54,7 @@ pub(super) fn layers(operators: &[Operator], data_type: DataType) -> Arc<[Layer]
 
 /// Whether `folder` holds an end-to-end table.
 pub fn is_in(folder: &Path) -> bool {
-    TIMES.iter().any(|name| folder.join(name).is_file())
+    benchmark_table::is_in(folder, &TIMES)
 }
 
 /// Parses the end-to-end table, without the operators; see [`read`].

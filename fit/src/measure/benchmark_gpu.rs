@@ -37,6 +37,11 @@ pub fn read(folder: &Path, device: &str) -> Result<Runs<Layer>, InputError> {
     parse(&benchmark_table::read(folder, OPERATIONS)?, device)
 }
 
+/// Whether `folder` holds such a table.
+pub fn is_in(folder: &Path) -> bool {
+    benchmark_table::is_in(folder, &OPERATIONS)
+}
+
 /// The phones with times in the table in `folder`.
 ///
 /// # Errors

@@ -23,6 +23,11 @@ pub(super) const TIMES: [&str; 3] =
 /// Core set under which the end-to-end table lists the GPU.
 pub(super) const GPU: &str = "gpu";
 
+/// Whether one of these files exists.
+pub(super) fn is_in(folder: &Path, names: &[&str]) -> bool {
+    names.iter().any(|name| folder.join(name).is_file())
+}
+
 /// The first of these files that exists; the error of the first where none does.
 ///
 /// # Errors
