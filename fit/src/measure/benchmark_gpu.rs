@@ -88,11 +88,11 @@ impl Columns {
     pub(super) fn of_phone(table: &Table<'_>, device: &str) -> Result<(Self, usize), InputError> {
         // Checks first that this is such a table, so that the error for an unknown phone lists phones.
         let columns = Self::of(table, 0)?;
-        let of = |suffix: &str| table.column(&format!("{device}{suffix}"));
-        match (of(TIME_SUFFIX), of(KERNEL_SUFFIX)) {
-            (Some(time), Some(kernel)) => Ok((Self { kernel, ..columns }, time)),
-            _ => Err(no_such_device(table.text, device, "phones", phones(table))),
-        }
+        let Some(time) = table.column(&format!("{device}{TIME_SUFFIX}")) else {
+            return Err(no_such_device(table.text, device, "phones", phones(table)));
+        };
+        let kernel = table.needed(&format!("{device}{KERNEL_SUFFIX}"))?;
+        Ok((Self { kernel, ..columns }, time))
     }
 
     /// Name of a row's network.
@@ -250,6 +250,8 @@ mod tests {
         let text = Text { name: "gpu.csv".into(), content: HEADER.into() };
         let error = parse(&text, "pixel5").unwrap_err();
         assert!(error.help().contains("pixel4"), "{}", error.help());
+        let text = Text { name: "gpu.csv".into(), content: HEADER.replace(",pixel4|gpu|kernel", "") };
+        assert!(parse(&text, "pixel4").unwrap_err().to_string().contains("no column \"pixel4|gpu|kernel\""));
         let text = Text { name: "gpu.csv".into(), content: String::new() };
         assert!(parse(&text, "pixel4").unwrap_err().to_string().contains("model"));
     }
