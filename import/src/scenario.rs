@@ -48,7 +48,7 @@ pub fn read_each(names: &[String], how: &ImportOptions) -> Result<Vec<ReadScenar
     let is_for_models = models.iter().any(Option::is_some) || *how == ImportOptions::default();
     let scenario = |(name, model): (&String, Option<OpenModel>)| {
         let Some(model) = model else {
-            return if is_for_models { ScenarioFile::named(name) } else { Err(not_a_model(name)) };
+            return if is_for_models { ScenarioFile::named(name, name) } else { Err(not_a_model(name)) };
         };
         let mut how = how.clone();
         how.dimensions.retain(|name, _| has_dimension(&model, name) || !known.contains(name));

@@ -244,6 +244,12 @@ impl Text {
         (path.exists() || path.extension().is_some()).then(|| Self::read(path))
     }
 
+    /// A path that is written in this text: relative paths start at the text's folder.
+    pub fn path(&self, written: &str) -> String {
+        let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
+        folder.join(written).display().to_string()
+    }
+
     /// Parses the text as TOML.
     ///
     /// # Errors

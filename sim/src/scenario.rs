@@ -96,11 +96,12 @@ impl ScenarioFile {
         toml::to_string(self)
     }
 
-    /// The scenario called `name`, as [`Scenario::load`] finds it: its canonical name, its text and its content.
+    /// The bundled scenario called `name`, or else the one in the file at `path`: its canonical name, its text and
+    /// its content.
     ///
     /// # Errors
     /// The name or the file is invalid.
-    pub fn named(name: &str) -> Result<(String, Text, Self)> {
+    pub fn named(name: &str, path: &str) -> Result<(String, Text, Self)> {
         if let Some((name, content)) = BUNDLED.iter().find(|(bundled, _)| bundled.eq_ignore_ascii_case(name))
         {
             let text = Text { name: format!("{name}.toml"), content: (*content).to_owned() };
@@ -111,7 +112,7 @@ impl ScenarioFile {
             let text = Text { name: name.to_owned(), content: String::new() };
             return Ok((name.to_owned(), text, file));
         }
-        if let Some(text) = Text::of_file(name) {
+        if let Some(text) = Text::of_file(path) {
             let text = text?;
             if text.content.trim_start().starts_with('{') {
                 let message = "a scenario is TOML, and this looks like JSON";
@@ -174,7 +175,7 @@ impl Scenario {
     /// # Errors
     /// The name, the file, the device or the overrides are invalid.
     pub fn load(name: &str, overrides: &Overrides) -> Result<Self> {
-        let (name, text, file) = ScenarioFile::named(name)?;
+        let (name, text, file) = ScenarioFile::named(name, name)?;
         file.resolve(&name, &text, overrides)
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{coexec_in, words};
+use crate::{coexec, coexec_in, words};
 
 const SEVERAL: &str = "
 title = \"a classifier beside a game\"
@@ -70,6 +70,10 @@ fn plans_found_together_are_written_and_simulated_again() {
     let again = coexec_in(folder.path(), words("simulate several.toml --json")).json();
     assert_eq!(again["plans"][0]["origin"], "plan given");
     assert_eq!(again["served"], document["served"]);
+    // The path of the plan starts at the folder of the scenario, wherever the command runs.
+    let path = folder.path().join("several.toml");
+    let elsewhere = coexec(["simulate", path.to_str().unwrap(), "--json"]).json();
+    assert_eq!(elsewhere["served"], document["served"]);
 }
 
 #[test]

@@ -110,6 +110,15 @@ fn a_configuration_of_hugging_face_is_a_model() {
     );
     fs::write(&scenario, &text).unwrap();
     let document = coexec(["simulate", scenario.to_str().unwrap(), "--json"]).json();
+    // The path of the model starts at the folder of the scenario, wherever the command runs.
+    let relative = text.replace(config.to_str().unwrap(), "config.json");
+    fs::write(&scenario, &relative).unwrap();
+    let again = coexec(["simulate", scenario.to_str().unwrap(), "--json"]).json();
+    assert_eq!(again["generation"], document["generation"]);
+    fs::write(&scenario, relative.replace("config.json", "other.json")).unwrap();
+    let missing = folder.path().join("other.json").display().to_string();
+    coexec(["simulate", scenario.to_str().unwrap()]).assert_refused(&["cannot read", &missing]);
+    fs::write(&scenario, &text).unwrap();
     // The released model has 494,032,768 parameters.
     assert_eq!(document["parameters"], 494_032_768_u64);
     fs::write(&config, content.replace("qwen2", "gpt2")).unwrap();

@@ -100,10 +100,15 @@ impl Profile {
     /// # Errors
     /// [`InputError::Unknown`] if there is neither; otherwise the first violation in the file.
     pub fn load(name: &str) -> Result<Self> {
+        Self::named(name, name)
+    }
+
+    /// The bundled profile called `name`, or else the one in the file at `path`.
+    pub(crate) fn named(name: &str, path: &str) -> Result<Self> {
         if let Some(bundled) = BUNDLED.iter().find(|bundled| has_name(bundled, name)) {
             return parse_bundled(bundled);
         }
-        if let Some(text) = Text::of_file(name) {
+        if let Some(text) = Text::of_file(path) {
             return Self::parse(&text?);
         }
         Err(InputError::Unknown {

@@ -131,7 +131,7 @@ impl ApplicationTable {
     fn job(&self, at: &str, text: &Text, (of_all, device): (&Overrides, &Profile)) -> Result<Job> {
         let overrides = Overrides { strategy: self.strategy, ..of_all.clone() };
         let (key, found) = match (&self.scenario, &self.language_model, &self.frames) {
-            (Some(name), None, None) => ("scenario", ScenarioFile::named(name)),
+            (Some(name), None, None) => ("scenario", ScenarioFile::named(name, &text.path(name))),
             (None, Some(table), None) => {
                 // Checked here so that errors point into this table; the result is resolved below.
                 table.task(text, &format!("{at}.language_model"))?;
@@ -165,12 +165,12 @@ impl ApplicationTable {
         let library = scenario.library;
         match scenario.workload {
             Workload::Model(stages) if scenario.pipeline.is_none() => {
-                let plan = self.plan(&stages, device)?;
+                let plan = self.plan(text, &stages, device)?;
                 let (measure, options) = (scenario.measure, scenario.options);
                 Ok(Job::Model(ModelJob { stages, library, measure, options, plan }))
             }
             Workload::Language(task) => {
-                let plan = self.plan(&planned_stages(&task), device)?;
+                let plan = self.plan(text, &planned_stages(&task), device)?;
                 let synchronisation = scenario.options.synchronisation;
                 let strategy = scenario.stated_strategy;
                 Ok(Job::Language(LanguageJob { task, library, strategy, synchronisation, plan }))
@@ -195,9 +195,9 @@ impl ApplicationTable {
         Ok(Job::Frames(frames.clone()))
     }
 
-    fn plan(&self, stages: &[Stage], device: &Profile) -> Result<Option<Plan>> {
+    fn plan(&self, text: &Text, stages: &[Stage], device: &Profile) -> Result<Option<Plan>> {
         let Some(path) = &self.plan else { return Ok(None) };
-        let text = Text::read(std::path::Path::new(path))?;
+        let text = Text::read(text.path(path).as_ref())?;
         text.parse::<PlanFile>()?.resolve(&text, stages, device).map(Some)
     }
 }

@@ -80,7 +80,7 @@ impl LanguageTable {
         if let Some(model) = language_model(&self.model) {
             return Ok(model);
         }
-        let Some(config) = Text::of_file(&self.model) else {
+        let Some(config) = Text::of_file(&text.path(&self.model)) else {
             let known = language_models().map(|(name, _)| name);
             let or = ", or the path of a config.json";
             return Err(unknown(text, &key, &self.model, known, or));

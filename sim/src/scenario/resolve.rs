@@ -63,9 +63,8 @@ impl ScenarioFile {
             (Some(name), _) => Profile::load(name),
             (None, None) => Profile::load(overrides.usual_device.as_deref().unwrap_or(DEFAULT_DEVICE)),
             // The error points to the key in the scenario, with the message of the profile's error.
-            (None, Some(name)) => {
-                Profile::load(name).map_err(|error| text.refuse("device", error.to_string(), error.help()))
-            }
+            (None, Some(name)) => Profile::named(name, &text.path(name))
+                .map_err(|error| text.refuse("device", error.to_string(), error.help())),
         }
     }
 
