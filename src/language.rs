@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::explore::describe;
 use crate::output::{listed, record, row};
-use crate::simulate::{found_by, memory, print_excess, read_plan, timeline_files};
+use crate::simulate::{found_by, memory, note_length, print_excess, read_plan, timeline_files};
 use crate::trust::UNCERTAIN_NOTE;
 use crate::{
     Column, Common, Explore, Failure, OneOrAll, OutputFile, PicturePath, Result, ScenarioOptions, Simulate,
@@ -55,14 +55,6 @@ struct Entry<'a> {
     generation: &'a Generation,
 }
 
-/// The failure of running a language model, for which this machine has no kernels.
-pub(crate) fn missing_kernels(scenario: &str) -> Failure {
-    Failure::usage(
-        format!("{scenario} is a language model, which coexec predicts but does not run itself"),
-        "use `coexec simulate` or `coexec explore`, or run a scenario of operators",
-    )
-}
-
 /// Refuses the options of a search over operators: a language-model engine chooses its own cores.
 fn refuse_search(place: &ScenarioOptions) -> Result {
     let what = "of a search over operators, not of a language model";
@@ -78,6 +70,7 @@ pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> R
         ));
     }
     let Case { scenario, task } = case;
+    note_length(task, common);
     let (plan, origin) = if let Some(path) = options.plan.as_deref() {
         let written = read_plan(path, scenario, &planned_stages(task))?;
         (GenerationPlan::of_flat(task, &written.plan), written.origin)
@@ -105,6 +98,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
         ));
     }
     let Case { scenario, task } = case;
+    note_length(task, common);
     let answers = case.answers(options.place.strategy).map_err(|error| case.refused(error))?;
     let LanguageAnswer { strategy, plan, generation } = &answers[0];
     let file =

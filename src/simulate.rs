@@ -8,6 +8,7 @@ use coexec_sim::simulate::{
     Stream, sample, timeline,
 };
 use coexec_sim::timeline::Timeline;
+use coexec_sim::workload::LanguageTask;
 use coexec_sim::{Picos, Plan, PlanFile, Profile, Scenario, Stage, Text, Workload};
 
 use crate::language::Case;
@@ -111,13 +112,21 @@ fn plain_sharing(scenario: &Scenario, plan: &Plan) -> Result<Option<Picos>> {
 pub(crate) fn model(scenario: &Scenario) -> Result<&[Stage]> {
     match &scenario.workload {
         Workload::Model(stages) => Ok(stages),
-        Workload::Language(_) => Err(language::missing_kernels(&scenario.name)),
+        Workload::Language(_) => Err(missing_kernels(&scenario.name)),
         Workload::Applications(_) => Err(applications::only_simulated(&scenario.name)),
         Workload::Set(operators) => Err(Failure::usage(
             format!("{} is a set of {} single operators, not one model", scenario.name, operators.len()),
             "explore the set (`coexec explore`), or name a network or another scenario",
         )),
     }
+}
+
+/// The failure of running a language model, for which this machine has no kernels.
+pub(crate) fn missing_kernels(scenario: &str) -> Failure {
+    Failure::usage(
+        format!("{scenario} is a language model, which coexec predicts but does not run itself"),
+        "use `coexec simulate` or `coexec explore`, or run a scenario of operators",
+    )
 }
 
 /// The plan that the scenario's strategy finds.
@@ -215,6 +224,17 @@ pub(crate) fn report(prediction: &Prediction, timeline: &Timeline, device: &Prof
     }
     output::line(&format!("\ncritical path: {}\n", critical_path(prediction)));
     output::line(&gantt::text(timeline));
+}
+
+/// Notes that the conversation is longer than what the model can attend to.
+pub(crate) fn note_length(task: &LanguageTask, common: &Common) {
+    let tokens = u64::from(task.context_before(task.turns.len()));
+    if let Some(most) = task.model.max_context.filter(|&most| tokens > most) {
+        common.note(format_args!(
+            "note: {tokens} tokens of prompts and answers are more than the {most} that {} can attend to",
+            task.model.name
+        ));
+    }
 }
 
 /// Prints ahead of the times that the device cannot hold the run, if it cannot.

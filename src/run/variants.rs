@@ -13,7 +13,7 @@ use coexec_sim::{
 };
 
 use crate::output::distinct;
-use crate::{Result, applications, language};
+use crate::{Result, applications, simulate};
 
 /// A variant and its prediction, before it is measured.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl VariantMaker<'_> {
     pub(super) fn groups(&self, plan: Option<&Plan>) -> Result<Vec<Vec<Candidate>>> {
         let scenario = self.scenario;
         match &scenario.workload {
-            Workload::Language(_) => Err(language::missing_kernels(&scenario.name)),
+            Workload::Language(_) => Err(simulate::missing_kernels(&scenario.name)),
             Workload::Applications(_) => Err(applications::only_simulated(&scenario.name)),
             Workload::Set(operators) => operators
                 .iter()

@@ -184,6 +184,22 @@ fn a_prompt_that_is_too_long_is_reported_by_its_key() {
 }
 
 #[test]
+fn a_conversation_longer_than_the_model_can_attend_to_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    for (prompt, is_noted) in [(4000, false), (4100, true)] {
+        let text = format!(
+            "title = \"t\"\ndevice = \"snapdragon-8gen3\"\n[language_model]\nmodel = \"llama2-7b\"\n\
+             strategy = \"gpu-only\"\nprompt_tokens = {prompt}\ngenerated_tokens = 1\n"
+        );
+        fs::write(folder.path().join("long.toml"), text).unwrap();
+        for command in ["simulate", "explore"] {
+            let stderr = coexec_in(folder.path(), words(&format!("{command} long.toml"))).stderr;
+            assert_eq!(stderr.contains("more than the 4096 that llama2-7b"), is_noted, "{stderr}");
+        }
+    }
+}
+
+#[test]
 fn a_strategy_of_another_workload_is_refused() {
     coexec(words("explore llama3-8b --strategy channel-split"))
         .assert_refused(&["channel-split", "hetero-tensor"]);

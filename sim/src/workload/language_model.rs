@@ -44,6 +44,8 @@ pub struct LanguageModel {
     pub tied_embedding: bool,
     /// Whether queries, keys and values have biases.
     pub attention_bias: bool,
+    /// Most tokens of a conversation (`max_position_embeddings`); none if unknown.
+    pub max_context: Option<u64>,
     /// Context lengths of the graphs of engines that compile whole steps.
     #[serde(default)]
     pub graph_contexts: GraphContexts,

@@ -22,6 +22,7 @@ fn task() -> LanguageTask {
         vocabulary: 32000,
         tied_embedding: true,
         attention_bias: false,
+        max_context: None,
         graph_contexts: GraphContexts::One,
     };
     let turn = Turn { prompt_tokens: 96, generated_tokens: 5 };

@@ -49,6 +49,7 @@ struct Config {
     tie_word_embeddings: bool,
     #[serde(default)]
     attention_bias: bool,
+    max_position_embeddings: Option<u64>,
     num_local_experts: Option<u32>,
     num_experts: Option<u32>,
 }
@@ -98,6 +99,7 @@ impl LanguageModel {
             vocabulary: dimension("vocab_size", config.vocab_size)?,
             tied_embedding: config.tie_word_embeddings,
             attention_bias: config.attention_bias,
+            max_context: config.max_position_embeddings,
             graph_contexts: GraphContexts::default(),
         })
     }

@@ -78,7 +78,7 @@ fn the_cache_of_a_grouped_query_model_is_a_quarter_of_a_plain_one() {
 
 const LLAMA: &str = r#"{ "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
     "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-    "num_key_value_heads": 8, "vocab_size": 128256, "rope_theta": 500000.0, "tie_word_embeddings": false }"#;
+    "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "rope_theta": 500000.0, "tie_word_embeddings": false }"#;
 
 #[test]
 fn a_released_configuration_is_the_bundled_model() {
