@@ -348,8 +348,10 @@ fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
     )
 }
 
-/// Lists the first unused rows, and counts the others.
+/// Lists the first unused rows, and counts the others; several cells of a row may say the same.
 pub(crate) fn list_skipped(what: &str, rows: &[SkippedRow], common: &Common) {
+    let mut rows: Vec<&SkippedRow> = rows.iter().collect();
+    rows.dedup();
     for row in rows.iter().take(MAX_LISTED_ROWS) {
         common.note(format_args!("{what}: line {}: {}", row.line, row.reason));
     }

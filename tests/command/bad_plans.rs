@@ -116,8 +116,10 @@ fn a_plan_is_for_processors_the_device_has() {
     refused(
         "1large2med",
         "2large1med",
-        &["plan.toml:11:9: operator[0].shares[0].cores", "1 to 1 cores of cluster large"],
+        &["plan.toml:11:9: operator[0].shares[0].cores", "1 core of cluster large"],
     );
+    let whole = PLAN.replacen("partition = \"output-channels\"\n", "partition = \"none\"\n", 1);
+    simulate(&whole).assert_refused(&["shares is 2 shares, expected 1, since partition is \"none\""]);
     refused("1large2med", "1prime", &["clusters out of large, med, small"]);
     refused("1large2med", "99999999999999999999large", &["counts and cluster names"]);
     refused("1large2med", "", &["operator[0].shares[0].cores is \"\""]);

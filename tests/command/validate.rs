@@ -147,6 +147,17 @@ fn only_tables_that_were_fitted_to_the_runs_are_warned_of() {
 }
 
 #[test]
+fn rows_that_are_not_used_are_named_once_each() {
+    let line = "validate --profile pixel4 --runs data/mobile-ml-benchmark --device-column s10 --group cpu";
+    let stderr = coexec(words(line)).stderr;
+    let of_first = stderr.lines().filter(|line| line.starts_with("not predicted: line 2: "));
+    assert_eq!(of_first.count(), 1, "the same for both number formats: {stderr}");
+    assert!(stderr.contains("expected 1 core of cluster large"), "{stderr}");
+    let stderr = coexec(words("validate --profile h200 --runs device-profiles/runs/h200.csv")).stderr;
+    assert!(stderr.contains("there is no group of errors for element-wise\n"), "{stderr}");
+}
+
+#[test]
 fn runs_whose_format_is_not_recognised_are_refused_for_that() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("net.tflite"), "").unwrap();

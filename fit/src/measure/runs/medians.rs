@@ -76,7 +76,7 @@ impl ByProcessor {
             }
             (ExecutedOn::Gpu, Some((_, layer))) => {
                 family(&layer.operator)
-                    .ok_or_else(|| format!("there is no group of errors for a {}", layer.operator.name()))?;
+                    .ok_or_else(|| format!("there is no group of errors for {}", layer.operator.name()))?;
                 self.gpu.push(run.of(layer.clone()));
             }
             (ExecutedOn::Cpu(core_set), operator) => {

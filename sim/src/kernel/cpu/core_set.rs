@@ -88,7 +88,8 @@ impl CoreSet {
             }
             let cores = cpu.clusters[index].cores;
             if count == 0 || count > cores {
-                return Err(fail(format!("1 to {cores} cores of cluster {name}")));
+                let counts = if cores == 1 { "1 core".to_owned() } else { format!("1 to {cores} cores") };
+                return Err(fail(format!("{counts} of cluster {name}")));
             }
             *slot = count;
             rest = tail;
@@ -170,7 +171,7 @@ mod tests {
     fn a_core_set_that_the_cpu_lacks_is_refused_with_the_available_ones() {
         let cpu = pixel4();
         let expected = |text| CoreSet::parse(text, &cpu).unwrap_err().expected;
-        assert_eq!(expected("2large"), "1 to 1 cores of cluster large");
+        assert_eq!(expected("2large"), "1 core of cluster large");
         assert_eq!(expected("1big"), "clusters out of large, med, small");
         assert_eq!(expected("1med1med"), "cluster med once");
         assert_eq!(expected(""), "1 to 8 threads");

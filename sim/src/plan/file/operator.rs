@@ -33,7 +33,8 @@ impl PlannedOperator {
         let counts = if axes.is_empty() { 1..=1 } else { 2..=MAX_PARTS };
         if !counts.contains(&self.shares.len()) {
             let found = format!("{} shares", self.shares.len());
-            let expected = format!("{} to {}, since partition is {written}", counts.start(), counts.end());
+            let counts = if axes.is_empty() { "1".to_owned() } else { format!("2 to {MAX_PARTS}") };
+            let expected = format!("{counts}, since partition is {written}");
             return Err(Violation::new("shares", found, expected));
         }
         let whole = Region::of(operator.output());
