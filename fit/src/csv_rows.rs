@@ -28,18 +28,32 @@ pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
 /// The rows of `text` with their lines; the error's help is `help`.
 pub(crate) fn numbered<T: DeserializeOwned>(text: &Text, help: &str) -> Result<Vec<(u64, T)>, InputError> {
     let mut reader = csv::Reader::from_reader(text.content.as_bytes());
-    let header = reader.headers().cloned();
-    let row = |record: csv::Result<csv::StringRecord>, header: &csv::StringRecord| {
+    // The header of a text is no error, as its bytes are UTF-8.
+    let header = reader.headers().cloned().unwrap_or_default();
+    let row = |record: csv::Result<csv::StringRecord>| {
         let record = record?;
         let line = record.position().map_or(0, csv::Position::line);
-        record.deserialize(Some(header)).map(|row| (line, row))
+        record.deserialize(Some(&header)).map(|row| (line, row))
     };
-    let rows: csv::Result<_> =
-        header.and_then(|header| reader.into_records().map(|record| row(record, &header)).collect());
+    let rows: csv::Result<_> = reader.into_records().map(row).collect();
     rows.map_err(|error| {
         let line = error.position().map_or(1, csv::Position::line);
-        text.refuse_at(None, line, error.to_string(), help)
+        text.refuse_at(None, line, message(&error, &header), help_on(&header, help))
     })
+}
+
+/// What is wrong with a row, without its place, which the caller states.
+fn message(error: &csv::Error, header: &csv::StringRecord) -> String {
+    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return error.to_string() };
+    match err.field().and_then(|field| header.get(field as usize)) {
+        Some(column) => format!("{column}: {}", err.kind()),
+        None => err.kind().to_string(),
+    }
+}
+
+/// `help` for a table with that header, whose columns may be separated by something else.
+pub(crate) fn help_on<'a>(header: &csv::StringRecord, help: &'a str) -> &'a str {
+    if header.len() == 1 { "separate the columns by commas" } else { help }
 }
 
 /// The rows of `text`; one with a `problem` is an error, whose help is `help`.

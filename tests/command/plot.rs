@@ -71,7 +71,9 @@ fn an_invalid_points_file_is_refused_and_nothing_is_drawn() {
         ("scatter points.csv --group cpu --out figure.svg", "--group is \"cpu\""),
         ("learning-curve points.csv --group gpu --out figure.svg", "--group does not apply"),
     ] {
-        plot(folder, line).assert_refused(&[expected]);
+        let refused = plot(folder, line);
+        refused.assert_refused(&[expected]);
+        assert!(!refused.stderr.contains("CSV"), "{}", refused.stderr);
         assert!(!folder.join("figure.svg").exists(), "{line}");
     }
     plot(folder, "scatter points.csv --out figure.pdf").assert_misused(&[".svg or .png"]);

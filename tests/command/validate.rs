@@ -158,6 +158,18 @@ fn rows_that_are_not_used_are_named_once_each() {
 }
 
 #[test]
+fn tables_with_semicolons_are_told_to_have_commas() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(folder.path());
+    let path = folder.path().join("runs/tflite_cnn_ops_gpu.csv");
+    fs::write(&path, fs::read_to_string(&path).unwrap().replace(',', ";")).unwrap();
+    fs::write(folder.path().join("own.csv"), "run;network\na;b\n").unwrap();
+    for line in [VALIDATE, "validate --profile pixel4 --runs own.csv"] {
+        coexec_in(folder.path(), words(line)).assert_refused(&["separate the columns by commas"]);
+    }
+}
+
+#[test]
 fn runs_whose_format_is_not_recognised_are_refused_for_that() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("net.tflite"), "").unwrap();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use csv::{Position, StringRecord};
 
 use super::{CpuRun, OnCores, Run, Runs, no_such_device, time_in, usable};
+use crate::csv_rows::help_on;
 use coexec_sim::{DataType, InputError, Text};
 
 /// Names of the table of operations on GPUs.
@@ -73,11 +74,8 @@ impl<'a> Table<'a> {
     /// A required column; an error where it is missing.
     pub(super) fn needed(&self, name: &str) -> Result<usize, InputError> {
         self.column(name).ok_or_else(|| {
-            self.text.refuse(
-                "",
-                format!("there is no column {name:?}"),
-                "give the folder of the mobile-ml-benchmark data set, with its tables",
-            )
+            let help = "give the folder of the mobile-ml-benchmark data set, with its tables";
+            self.text.refuse("", format!("there is no column {name:?}"), help_on(&self.header, help))
         })
     }
 

@@ -126,7 +126,7 @@ mod tests {
     fn an_invalid_row_is_refused_with_its_line() {
         let content = csv_rows::write(&[point()]).unwrap().replace("98.5", "soon");
         let error = of_csv(&Text { name: "points.csv".into(), content }).unwrap_err();
-        assert!(error.to_string().contains("line: 2"), "{error}");
+        assert_eq!(error.to_string(), "points.csv:2:1: predicted_us: invalid float literal");
         let content = csv_rows::write(&[Point { measured_us: 0.0, ..point() }]).unwrap();
         assert!(of_csv(&Text { name: "points.csv".into(), content }).is_err());
     }

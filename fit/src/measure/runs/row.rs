@@ -72,8 +72,9 @@ pub struct Row {
 
 /// Rejects a header with a missing, unknown or duplicated column.
 pub(super) fn check_header(header: &StringRecord, text: &Text) -> Result<(), InputError> {
-    let help = || format!("the columns are {}", COLUMNS.join(", "));
-    let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help()));
+    let columns = format!("the columns are {}", COLUMNS.join(", "));
+    let help = csv_rows::help_on(header, &columns);
+    let refuse = |span, message: String| Err(text.refuse_at(span, 1, message, help));
     let times = |name: &str| header.iter().filter(|column| *column == name).count();
     if let Some(missing) = REQUIRED.iter().find(|name| times(name) == 0) {
         return refuse(None, format!("there is no column {missing:?}"));
