@@ -157,20 +157,23 @@ impl InputError {
     }
 }
 
-/// The name of `known` closest to `name`, ignoring case; `None` unless one is within the maximum edit distance
-/// or contains `name`.
+/// The name of `known` closest to `name`, ignoring case; `None` unless one contains `name` or is within the maximum
+/// edit distance, with at least half of its letters right.
 pub fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let name = name.to_lowercase();
     let distance = |candidate: &str| {
         let edits = strsim::levenshtein(&name, candidate);
         let is_part = name.len() >= MIN_PART_LETTERS && candidate.contains(&name);
-        if is_part { edits.min(MAX_SUGGESTION_DISTANCE) } else { edits }
+        if is_part {
+            Some(edits.min(MAX_SUGGESTION_DISTANCE))
+        } else {
+            (edits <= MAX_SUGGESTION_DISTANCE.min(name.len() / 2)).then_some(edits)
+        }
     };
     known
         .iter()
-        .map(|candidate| (distance(&candidate.to_lowercase()), candidate.as_str()))
+        .filter_map(|candidate| Some((distance(&candidate.to_lowercase())?, candidate.as_str())))
         .min()
-        .filter(|&(distance, _)| distance <= MAX_SUGGESTION_DISTANCE)
         .map(|(_, candidate)| candidate)
 }
 

@@ -47,6 +47,7 @@ fn a_misspelt_name_is_suggested() {
     assert_eq!(nearest("onplus11", &known), Some("oneplus11"));
     assert_eq!(nearest("PIXEL4", &known), Some("pixel4"));
     assert_eq!(nearest("galaxy", &known), None);
+    assert_eq!(nearest("nope", &["base".to_owned()]), None, "one letter in four is right");
     assert_eq!(nearest("plus11", &known), Some("oneplus11"), "a part of a name");
 }
 
