@@ -6,11 +6,15 @@ use coexec_import::{Imported, ImportedScenario, Replacement};
 use coexec_sim::workload::fuse;
 
 use crate::output::{record, row};
-use crate::{Common, Import, OutputFile, Result, output};
+use crate::{Common, Failure, Import, OutputFile, Result, output};
 
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_distinct(&options.out, &options.model)?;
+    if options.out.extension().is_none_or(|ending| ending != "toml") {
+        let problem = format!("a scenario is TOML, and --out is {}", options.out.display());
+        return Err(Failure::usage(problem, "name a file that ends in .toml"));
+    }
     let imported = ImportedScenario::load(&options.model, &options.how.import()?)?;
     let stages = fuse(&imported.model.graph).len();
     output::write(&[OutputFile::encoded(&options.out, imported.to_toml())?])?;

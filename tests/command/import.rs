@@ -79,6 +79,7 @@ fn invalid_models_and_unknown_dimensions_are_refused() {
     coexec_in(folder.path(), words(line)).assert_refused(&["no dimension named \"batch\""]);
     let outcome = coexec_in(folder.path(), words("import model.onnx --out a.toml --dim batch=-1"));
     assert!(outcome.status == 1 && outcome.stderr.contains("NAME=N"), "{}", outcome.stderr);
+    coexec_in(folder.path(), words("import model.onnx --out a.json")).assert_refused(&["ends in .toml"]);
     let twice = format!("{line} --dim batch=2");
     coexec_in(folder.path(), words(&twice)).assert_refused(&["batch=4 and batch=2"]);
     for how in ["--dim batch=4", "--skip-unknown"] {
