@@ -174,11 +174,15 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             why::counted(count as u64, "run")
         ));
     }
-    if let Some(rows) = options.rows {
-        measured.draw_rows(rows as usize, options.seed);
-    }
-    if let Some(networks) = options.networks {
-        measured.draw_networks(networks as usize, options.seed);
+    let drawn = match (options.rows, options.networks) {
+        (Some(rows), _) => Some(("--rows", rows, measured.draw_rows(rows as usize, options.seed))),
+        (None, Some(networks)) => {
+            Some(("--networks", networks, measured.draw_networks(networks as usize, options.seed)))
+        }
+        (None, None) => None,
+    };
+    if let Some((option, asked, kept)) = drawn.filter(|&(_, asked, kept)| kept < asked as usize) {
+        common.note(format_args!("note: {option} is {asked}, and the runs have only {kept}"));
     }
     Ok(measured)
 }

@@ -99,18 +99,19 @@ impl DeviceRuns {
     }
 
     /// Keeps `count` layer runs on the GPU, drawn at random, and removes the GPU's runs of whole
-    /// networks.
-    pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) {
+    /// networks. Returns the number kept.
+    pub(crate) fn draw_rows(&mut self, count: usize, seed: u64) -> usize {
         let ByProcessor { gpu, gpu_networks, .. } = &mut self.runs;
         if !gpu.is_empty() {
             *gpu = draw::rows(gpu, count, seed);
             gpu_networks.clear();
             self.drawn = Some(format!("{} of the GPU drawn with seed {seed}", gpu.len()));
         }
+        gpu.len()
     }
 
-    /// Keeps the runs of `count` networks, drawn at random.
-    pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) {
+    /// Keeps the runs of `count` networks, drawn at random. Returns the number of networks kept.
+    pub(crate) fn draw_networks(&mut self, count: usize, seed: u64) -> usize {
         let ByProcessor { gpu, gpu_networks, cpu, inferences, .. } = &mut self.runs;
         let names = gpu.iter().map(|run| run.network.as_str());
         let names = names.chain(gpu_networks.iter().map(|run| run.network.as_str()));
@@ -123,6 +124,7 @@ impl DeviceRuns {
         gpu_networks.retain(|run| kept.contains(&run.network));
         cpu.retain(|run| kept.contains(&run.network));
         inferences.retain(|run| kept.contains(&run.network));
+        kept.len()
     }
 }
 

@@ -51,6 +51,8 @@ fn a_fit_uses_as_many_runs_or_networks_as_requested() {
     let drawn = source(&["--networks", "2", "--seed", "7"]);
     assert!(drawn.contains("100 runs of phone, of 2 networks drawn with seed 7"), "{drawn}");
     assert!(source(&["--rows", "9999"]).contains("150 runs of phone"));
+    let more = coexec_in(folder.path(), words(CALIBRATE).chain(["--networks", "9999"])).stderr;
+    assert!(more.contains("--networks is 9999, and the runs have only 3"), "{more}");
     for options in [["--rows", "0"], ["--networks", "-1"]] {
         assert_eq!(coexec_in(folder.path(), words(CALIBRATE).chain(options)).status, 1);
     }
