@@ -32,7 +32,8 @@ impl FromStr for Threads {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Overrides {
-    /// Device profile: a bundled name, an alias, or a file
+    /// Device profile: a bundled name, an alias, or a file (default: the scenario's; else oneplus11, and
+    /// snapdragon-8gen3 for a bundled language model)
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME|FILE"))]
     pub device: Option<String>,
     /// A device that is not in a file; takes precedence over `device`
