@@ -206,3 +206,13 @@ fn an_alias_finds_its_device() {
     let document = coexec(words("explore vit-b32-fc1 --device snapdragon-855 --json")).json();
     assert_eq!(document["device"], "pixel4");
 }
+
+#[test]
+fn the_help_names_the_devices_that_are_used_unless_one_is_named_and_the_time_of_each_effort() {
+    let help = coexec(words("explore --help")).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (model, device) in [("resnet18 --effort quick", "oneplus11"), ("llama3.2-1b", "snapdragon-8gen3")] {
+        assert_eq!(coexec(words(&format!("explore {model} --json"))).json()["device"], device);
+        assert!(help.contains(device), "{help}");
+    }
+    assert!(help.contains("ten times as long for the least energy"), "{help}");
+}
