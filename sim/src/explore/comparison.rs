@@ -244,6 +244,7 @@ mod tests {
             latency: Picos::from_micros(cost * 1e6),
             drawn: Drawn::default(),
             energy: None,
+            fits_memory: None,
             cost,
         };
         let outcomes = [Strategy::GpuOnly, Strategy::Optimal].into_iter().zip(costs).map(outcome).collect();

@@ -40,9 +40,7 @@ mod walk;
 mod weights;
 mod work;
 
-use super::{
-    DEFAULT_THREADS, Effort, Explorer, Found, Objective, Price, SearchOptions, Strategy, missing_kernel,
-};
+use super::{Effort, Explorer, Found, Objective, Price, Strategy, missing_kernel};
 use crate::simulate::{Prediction, Result, idle_power};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use chains::ChainTables;
