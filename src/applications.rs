@@ -62,6 +62,8 @@ pub(crate) fn explore(
     advice::refuse(options, "for models")?;
     let of_one = [("--shares", options.shares.is_some()), ("--plot", options.plot.is_some())];
     refuse(&of_one, "draw the --timeline of all, or explore the scenario of one application")?;
+    let objective = [("--objective", options.place.overrides.objective.is_some())];
+    refuse(&objective, "all together are planned for their deadlines, then for time")?;
     let out = plan_paths(applications, options)?;
     let together = explore_applications(&scenario.device, applications)?;
     let found = &together.found;

@@ -127,7 +127,8 @@ fn requests_may_come_more_often_than_every_millisecond() {
 
 #[test]
 fn options_for_one_model_are_refused_for_several_applications() {
-    for line in ["simulate several.toml --samples 3", "explore several.toml --strategy all"] {
+    let of_one = ["simulate several.toml --samples 3", "explore several.toml --strategy all"];
+    for line in of_one.into_iter().chain(["explore several.toml --objective energy"]) {
         refused(SEVERAL, line, &["of one model, not of several applications"]);
     }
     refused(SEVERAL, "run several.toml --out runs.csv", &["simulates but does not run together"]);
