@@ -25,22 +25,38 @@ pub(crate) fn text(timeline: &Timeline) -> String {
     lines.join("\n")
 }
 
+/// Marks of activities: computes, launch, synchronises or moves, waits.
+const MARKS: [char; 4] = ['#', ':', '=', '.'];
+
+/// Each cell has the mark of what takes the longest in it, and a blank only where nothing happens.
 fn row(track: &Track, end: Picos) -> String {
-    let mut cells = [' '; WIDTH];
-    let cell =
-        |time: Picos| ((u128::from(time.0) * WIDTH as u128 / u128::from(end.0)) as usize).min(WIDTH - 1);
+    let width = WIDTH as u128;
+    // Time in units in which a cell has as many as there are picoseconds.
+    let cell_units = u128::from(end.0);
+    let mut taken = [[0; MARKS.len()]; WIDTH];
     for slice in &track.slices {
         let mark = match slice.activity {
-            Activity::Compute => '#',
-            Activity::Launch => ':',
-            Activity::Transform | Activity::Transfer | Activity::Synchronise => '=',
-            Activity::Wait => '.',
+            Activity::Compute => 0,
+            Activity::Launch => 1,
+            Activity::Transform | Activity::Transfer | Activity::Synchronise => 2,
+            Activity::Wait => 3,
         };
-        // The last cell a slice touches goes to the slice after it, unless this slice would vanish.
-        let (first, last) = (cell(slice.start), cell(slice.end.saturating_sub(Picos(1))));
-        cells[first..=last.max(first)].fill(mark);
+        let [from, to] = [slice.start, slice.end].map(|time| u128::from(time.0) * width);
+        let first = ((from / cell_units) as usize).min(WIDTH - 1);
+        for (cell, taken) in (first..).zip(&mut taken[first..]) {
+            let starts = cell as u128 * cell_units;
+            if cell > first && starts >= to {
+                break;
+            }
+            // What takes no time is seen where nothing else is.
+            taken[mark] += to.min(starts + cell_units).saturating_sub(from.max(starts)).max(1);
+        }
     }
-    cells.iter().collect()
+    let longest = |taken: &[u128; MARKS.len()]| -> char {
+        let marks = MARKS.into_iter().zip(taken).filter(|(_, taken)| **taken > 0);
+        marks.reduce(|most, next| if next.1 > most.1 { next } else { most }).map_or(' ', |(mark, _)| mark)
+    };
+    taken.iter().map(longest).collect()
 }
 
 #[cfg(test)]
@@ -65,5 +81,22 @@ mod tests {
         let row = row(&track, Picos(100));
         assert_eq!(row.matches('#').count(), WIDTH / 2);
         assert_eq!(row.matches('.').count(), WIDTH / 2);
+    }
+
+    #[test]
+    fn many_short_launches_do_not_hide_what_is_computed_between_them() {
+        let slice = |activity, start: u64, end: u64| Stretch {
+            name: "x".into(),
+            activity,
+            start: Picos(start),
+            end: Picos(end),
+        };
+        let pair = |number: u64| {
+            let start = 100 * number;
+            [slice(Activity::Compute, start, start + 80), slice(Activity::Launch, start + 80, start + 100)]
+        };
+        let slices = (0..640).flat_map(pair).collect();
+        let track = Track { name: "NPU".into(), kind: TrackKind::GpuQueue, slices };
+        assert_eq!(row(&track, Picos(64_000)), "#".repeat(WIDTH));
     }
 }
