@@ -159,9 +159,6 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
     }
-    for plan in narrower::plans(explorer)? {
-        all.extend(explorer.fitting(Strategy::Optimal, plan, 0)?);
-    }
     let (starts, effort) = (first_weights(explorer), explorer.options.effort);
     let mut model = model(explorer)?;
     if let Some(stage) = (0..model.stages.len()).find(|&stage| !model.has_kernel(stage)) {
@@ -179,7 +176,11 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     } else if effort != Effort::Quick {
         considered += search_other_orders(explorer, &mut models, &starts, &mut all)?;
     }
-    let best = walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?;
+    let mut found = vec![walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?];
+    for plan in narrower::plans(explorer)? {
+        found.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
+    }
+    let best = explorer.best(found)?;
     explorer.model = models.into_iter().next();
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }

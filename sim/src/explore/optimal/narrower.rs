@@ -1,7 +1,7 @@
-//! Plans of narrower searches, which a wider one starts from.
+//! Plans of narrower searches, which a wider one may not be worse than.
 //!
-//! Responsible for: which narrower searches there are. Invariant: what may do more finds no worse plan, although it
-//! keeps other labels and walks elsewhere.
+//! Responsible for: which narrower searches there are. Invariant: a search that may do more finds no worse plan,
+//! although it keeps other labels and walks elsewhere.
 
 use super::find;
 use crate::explore::{DEFAULT_THREADS, Explorer, SearchOptions};
