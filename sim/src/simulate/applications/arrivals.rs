@@ -44,7 +44,8 @@ impl Arrivals {
         checker.within("jitter_ms", self.jitter_ms, [0.0, MILLIS_PER_DAY]);
         checker.within("rate_per_second", self.rate_per_second, [least_a_second, most_a_second]);
         if self.period_ms.is_some() == self.rate_per_second.is_some() {
-            checker.violation("period_ms", "not the only one", "either period_ms or rate_per_second");
+            let found = if self.period_ms.is_some() { "not the only one" } else { "missing" };
+            checker.violation("period_ms", found, "either period_ms or rate_per_second");
         }
         if self.rate_per_second.is_some() && (self.offset_ms.is_some() || self.jitter_ms.is_some()) {
             checker.violation(
