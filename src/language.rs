@@ -8,9 +8,9 @@ use coexec_sim::simulate::generation::{
     Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, PhaseReport, StepPlan, generate,
     generation_timeline, planned_stages,
 };
-use coexec_sim::simulate::{self, Footprint, SimulateError};
+use coexec_sim::simulate::{self, DRAWS, Footprint, SimulateError};
 use coexec_sim::workload::{GraphContexts, LanguageTask, Turn};
-use coexec_sim::{Picos, PlanFile, ProcessorKind, Scenario, Stage, Strategy};
+use coexec_sim::{Objective, Picos, PlanFile, ProcessorKind, Scenario, Stage, Strategy};
 use serde::Serialize;
 
 use crate::explore::describe;
@@ -125,6 +125,13 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     if strategies.len() > 1 {
         output::line("");
         compare(&strategies);
+        let is_faster = |other: &Entry<'_>| other.latency_ps < strategies[0].latency_ps;
+        if scenario.stated_strategy.is_none() && strategies.iter().any(is_faster) {
+            let name = strategy.name();
+            output::line(&format!(
+                "{name} is the fastest on one processor, and no other is surely faster: it is advised"
+            ));
+        }
     }
     Ok(())
 }
@@ -135,7 +142,8 @@ impl<'a> Case<'a> {
     }
 
     /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
-    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst.
+    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst. In both
+    /// cases, what is not surely better than the best on one processor comes after that.
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
         let Case { scenario, task } = self;
         let answer =
@@ -164,7 +172,23 @@ impl<'a> Case<'a> {
         answers[usize::from(!is_open)..].sort_by(|one, other| {
             cost(one).total_cmp(&cost(other)).then_with(|| memory(one).cmp(&memory(other)))
         });
+        if is_open && scenario.options.objective == Objective::Latency {
+            self.advise_sure(&mut answers)?;
+        }
         Ok(answers)
+    }
+
+    /// Puts the fastest answer on one processor first, unless the fastest of all is faster in enough draws of the
+    /// profile's errors: to share a model costs memory and energy.
+    fn advise_sure(self, answers: &mut [LanguageAnswer]) -> simulate::Result<()> {
+        let single = answers.iter().position(|answer| answer.plan.is_on_one_processor());
+        let Some(single) = single.filter(|&single| single > 0) else { return Ok(()) };
+        let drawn = |answer: &LanguageAnswer| answer.plan.drawn(self.conversation(), &answer.generation);
+        let [fastest, alone] = [drawn(&answers[0])?.latency, drawn(&answers[single])?.latency];
+        if (fastest.times_faster(&alone) as f64) < CONFIDENCE * DRAWS as f64 {
+            answers[..=single].rotate_right(1);
+        }
+        Ok(())
     }
 
     /// The failure of a strategy without an answer, with the strategies that have one.

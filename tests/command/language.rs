@@ -146,6 +146,19 @@ fn an_engine_is_chosen_by_the_objective() {
 }
 
 #[test]
+fn a_model_is_not_shared_for_a_gain_that_is_not_sure() {
+    let line = "explore llama3.2-1b --device oneplus11";
+    let found = coexec(words(&format!("{line} --json"))).json();
+    let [advised, faster] = [0, 1].map(|index| &found["strategies"][index]);
+    assert_eq!([&advised["strategy"], &faster["strategy"]], ["npu-graphs", "npu-prefill"]);
+    assert!(faster["latency_ps"].as_u64() < advised["latency_ps"].as_u64());
+    let advice = "npu-graphs is the fastest on one processor, and no other is surely faster";
+    assert!(coexec(words(line)).stdout.contains(advice));
+    let named = coexec(words(&format!("{line} --strategy npu-prefill"))).stdout;
+    assert!(named.contains("plan found by npu-prefill") && !named.contains("it is advised"), "{named}");
+}
+
+#[test]
 fn what_is_simulated_is_what_explore_advises_unless_a_strategy_is_named() {
     for device in ["snapdragon-8elite", "pixel4"] {
         let document =

@@ -87,9 +87,14 @@ impl GenerationPlan {
         self.prefill.iter().any(|step| is_compiled(step) != is_compiled(&self.decode))
     }
 
-    fn uses_npu(&self) -> bool {
+    /// Whether one processor computes all steps.
+    pub fn is_on_one_processor(&self) -> bool {
+        ProcessorKind::ALL.into_iter().filter(|&processor| self.uses(processor)).count() == 1
+    }
+
+    fn uses(&self, processor: ProcessorKind) -> bool {
         let steps = self.prefill.iter().chain([&self.decode]);
-        steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(ProcessorKind::Npu))
+        steps.flat_map(StepPlan::parts).flatten().any(|placement| placement.uses(processor))
     }
 }
 
@@ -317,7 +322,7 @@ impl<'a> GenerationRun<'a> {
         match device.systolic() {
             Some(npu)
                 if self.plan.graphs == Graphs::MadeOnline
-                    && self.plan.uses_npu()
+                    && self.plan.uses(ProcessorKind::Npu)
                     && self.made.insert(turn.prompt_tokens) =>
             {
                 graph_preparation(npu, turn.prompt_tokens)
