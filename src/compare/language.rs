@@ -6,7 +6,8 @@ use coexec_sim::{Bytes, Picos};
 use serde::Serialize;
 
 use super::show::{Timed, print_too_large, rank};
-use crate::language::{Case, decode_rate, first_token};
+use crate::language::Case;
+use crate::language::show::{decode_rate, first_token};
 use crate::output::row;
 use crate::trust::basis;
 use crate::{Column, output};
