@@ -181,7 +181,7 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
         }
         (None, None) => None,
     };
-    if let Some((option, asked, kept)) = drawn.filter(|&(_, asked, kept)| kept < asked as usize) {
+    if let Some((option, asked, kept)) = drawn.filter(|&(_, asked, kept)| kept > 0 && kept < asked as usize) {
         common.note(format_args!("note: {option} is {asked}, and the runs have only {kept}"));
     }
     Ok(measured)

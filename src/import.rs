@@ -11,7 +11,7 @@ use crate::{Common, Failure, Import, OutputFile, Result, output};
 pub(crate) fn run(options: &Import, common: &Common) -> Result {
     output::check(&options.out)?;
     output::check_distinct(&options.out, &options.model)?;
-    if options.out.extension().is_none_or(|ending| ending != "toml") {
+    if options.out.extension().is_none_or(|ending| !ending.eq_ignore_ascii_case("toml")) {
         let problem = format!("a scenario is TOML, and --out is {}", options.out.display());
         return Err(Failure::usage(problem, "name a file that ends in .toml"));
     }

@@ -126,10 +126,11 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
         output::line("");
         show::compare(&strategies);
         let is_faster = |other: &Entry<'_>| other.latency_ps < strategies[0].latency_ps;
-        if scenario.stated_strategy.is_none() && strategies.iter().any(is_faster) {
+        let is_by_latency = scenario.options.objective == Objective::Latency;
+        if is_by_latency && case.is_open(options.place.strategy) && strategies.iter().any(is_faster) {
             let name = strategy.name();
             output::line(&format!(
-                "{name} is the fastest on one processor, and no other is surely faster: it is advised"
+                "{name} is advised: others are faster, but share the model for a gain that is not sure"
             ));
         }
     }
@@ -150,7 +151,7 @@ impl<'a> Case<'a> {
             |strategy| explore_language(self.conversation(), strategy, scenario.options.synchronisation);
         let usual = scenario.options.strategy;
         let is_of_all = asked == Some(OneOrAll::All);
-        let is_open = is_of_all || scenario.stated_strategy.is_none();
+        let is_open = self.is_open(asked);
         let mut others: Vec<Strategy> =
             if is_of_all { Strategy::of_language_models().collect() } else { Strategy::engines().collect() };
         // Strategies that share most are listed last, and of equals they should come first.
@@ -178,17 +179,26 @@ impl<'a> Case<'a> {
         Ok(answers)
     }
 
-    /// Puts the fastest answer on one processor first, unless the fastest of all is faster in enough draws of the
+    /// Puts the fastest answer on one processor first, or before it the fastest that beats it in enough draws of the
     /// profile's errors: to share a model costs memory and energy.
     fn advise_sure(self, answers: &mut [LanguageAnswer]) -> simulate::Result<()> {
         let single = answers.iter().position(|answer| answer.plan.is_on_one_processor());
         let Some(single) = single.filter(|&single| single > 0) else { return Ok(()) };
         let drawn = |answer: &LanguageAnswer| answer.plan.drawn(self.conversation(), &answer.generation);
-        let [fastest, alone] = [drawn(&answers[0])?.latency, drawn(&answers[single])?.latency];
-        if (fastest.times_faster(&alone) as f64) < CONFIDENCE * DRAWS as f64 {
-            answers[..=single].rotate_right(1);
+        let alone = drawn(&answers[single])?.latency;
+        let mut advised = 0;
+        while advised < single
+            && (drawn(&answers[advised])?.latency.times_faster(&alone) as f64) < CONFIDENCE * DRAWS as f64
+        {
+            advised += 1;
         }
+        answers[..=advised].rotate_right(1);
         Ok(())
+    }
+
+    /// Whether the best of several strategies is asked for.
+    fn is_open(self, asked: Option<OneOrAll<Strategy>>) -> bool {
+        asked == Some(OneOrAll::All) || self.scenario.stated_strategy.is_none()
     }
 
     /// The failure of a strategy without an answer, with the strategies that have one.

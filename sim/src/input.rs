@@ -247,9 +247,10 @@ impl Text {
         (path.exists() || path.extension().is_some()).then(|| Self::read(path))
     }
 
-    /// A path that is written in this text: relative paths start at the text's folder.
+    /// A path that is written in this text: relative paths start at the folder of its file, if it has one.
     pub fn path(&self, written: &str) -> String {
-        let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
+        let file = Path::new(&self.name);
+        let folder = file.parent().filter(|_| file.is_file()).unwrap_or(Path::new(""));
         folder.join(written).display().to_string()
     }
 

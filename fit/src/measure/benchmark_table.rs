@@ -93,10 +93,11 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Checks that no row is there twice.
+/// Checks that no row with times is there twice.
 fn check_distinct(text: &Text, records: &[(u64, StringRecord)]) -> Result<(), InputError> {
     let mut known: HashMap<Vec<&str>, u64> = HashMap::new();
-    for (line, record) in records {
+    let holds_times = |record: &StringRecord| record.iter().any(|cell| cell.trim().parse::<f64>().is_ok());
+    for (line, record) in records.iter().filter(|(_, record)| holds_times(record)) {
         if let Some(first) = known.insert(record.iter().collect(), *line) {
             let network = record.get(0).unwrap_or_default();
             let message = format!("this row of {network} is the same as that on line {first}");

@@ -4,8 +4,8 @@
 //! processor takes next, and the record of both. Not for: what a request runs (the program holds
 //! the tasks of each application once), or when requests arrive (the caller draws the times).
 //! Invariants: [`Engine::run`](super::Engine::run) executes none of this; no request overtakes an
-//! earlier one of its application; a processor never idles while a command for it waits; a running
-//! command is never preempted, and tasks that keep their processor are one command with the next.
+//! earlier one of its application; a running command is never preempted, and tasks that keep their
+//! processor are one command with the next; otherwise a processor never idles while a command for it waits.
 //!
 //! An application computes one request at a time, like an interpreter that is invoked repeatedly.
 //! It has its own queue on each processor, to which it submits its commands in the program's

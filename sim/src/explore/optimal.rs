@@ -153,8 +153,19 @@ impl Budget {
     }
 }
 
-/// The best plan found: in the workload's order and, with more than quick effort and a single batch, in others.
+/// The best plan found, no worse than those of [`narrower`] searches.
 pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
+    let found = find_alone(explorer)?;
+    let considered = found.considered;
+    let mut all = vec![found];
+    for plan in narrower::plans(explorer) {
+        all.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
+    }
+    explorer.best(all)
+}
+
+/// The best plan that this search finds by itself: in the workload's order and, with more than quick effort and a single batch, in others.
+fn find_alone(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     let mut all: Vec<Found> = Vec::new();
     for strategy in Strategy::of_operators().filter(|strategy| *strategy != Strategy::Optimal) {
         all.extend(explorer.find(strategy));
@@ -176,11 +187,7 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     } else if effort != Effort::Quick {
         considered += search_other_orders(explorer, &mut models, &starts, &mut all)?;
     }
-    let mut found = vec![walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?];
-    for plan in narrower::plans(explorer)? {
-        found.extend(explorer.fitting(Strategy::Optimal, plan, considered)?);
-    }
-    let best = explorer.best(found)?;
+    let best = walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?;
     explorer.model = models.into_iter().next();
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }

@@ -40,7 +40,8 @@ pub struct LanguageTable {
     pub graph_contexts: Option<GraphContexts>,
     /// The turns of a conversation, over which the KV cache is kept.
     pub turn: Option<Vec<Turn>>,
-    /// Strategy that places the model's products; unless given, the engine that answers soonest.
+    /// Strategy that places the model's products; unless given, the best by the objective, but for time the fastest
+    /// on one processor where no other is surely faster.
     pub strategy: Option<Strategy>,
 }
 

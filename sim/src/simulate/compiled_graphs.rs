@@ -21,7 +21,7 @@ pub(super) type Compiled = Vec<Option<InCompiledGraph>>;
 pub(super) struct InCompiledGraph {
     pub(super) phases: Phases,
     pub(super) detail: Detail,
-    /// Whether a later stage belongs to the same graph.
+    /// Whether the NPU's next stage belongs to the same graph.
     pub(super) goes_on: bool,
 }
 
@@ -64,15 +64,24 @@ fn in_graphs_of<'p>(
 ) -> Result<Compiled> {
     let mut priced = vec![None; stages.len()];
     let positions = plan.positions();
+    let mut next_on_npu = vec![None; stages.len()];
+    let mut last = None;
+    for stage in plan.in_order().filter(|&stage| plan.placements[stage].uses(ProcessorKind::Npu)) {
+        if let Some(last) = last.replace(stage) {
+            next_on_npu[last] = Some(stage);
+        }
+    }
     let is_compiled = |layer: &Layer| compiler(layer).is_some();
     for graph in graphs(stages, plan, &positions, is_compiled) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
         let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
-        for (&stage, execution) in graph.iter().zip(executions) {
+        let following = graph.iter().skip(1).map(Some).chain([None]);
+        for ((&stage, next), execution) in graph.iter().zip(following).zip(executions) {
             within_a_day(&stages[stage].name, execution.phases.duration())?;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
-            priced[stage] = Some(InCompiledGraph { phases, detail, goes_on: graph.last() != Some(&stage) });
+            let goes_on = next.is_some_and(|next| next_on_npu[stage] == Some(*next));
+            priced[stage] = Some(InCompiledGraph { phases, detail, goes_on });
         }
     }
     Ok(priced)

@@ -1,33 +1,33 @@
 //! Plans of narrower searches, which a wider one may not be worse than.
 //!
-//! Responsible for: which narrower searches there are. Invariant: a search that may do more finds no worse plan,
-//! although it keeps other labels and walks elsewhere.
+//! Responsible for: which narrower searches there are. Invariant: with more than two batches in flight, or more than
+//! three threads, a search finds no worse plan than with two or three, although it keeps other labels and walks
+//! elsewhere.
 
-use super::find;
+use super::find_alone;
 use crate::explore::{DEFAULT_THREADS, Explorer, SearchOptions};
 use crate::kernel::CoreSet;
 use crate::plan::Plan;
-use crate::simulate::{Pipeline, Result};
+use crate::simulate::Pipeline;
 
 /// The best plan for two batches in flight where more are, and the best on up to three threads where more may be
-/// used.
-pub(super) fn plans(explorer: &mut Explorer<'_, '_>) -> Result<Vec<Plan>> {
+/// used, if there are any.
+pub(super) fn plans(explorer: &mut Explorer<'_, '_>) -> Vec<Plan> {
     let (stages, options) = (explorer.stages, explorer.options);
     let pipeline = explorer.period_counts();
-    let mut plans = Vec::new();
+    let mut found = Vec::new();
     if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.depth > 2) {
         let fewer = Pipeline { depth: 2, ..pipeline.clone() };
-        plans.push(
-            find(&mut Explorer::new(explorer.simulator, stages, options).streaming(Some(&fewer)))?.plan,
-        );
+        let streamed = Explorer::new(explorer.simulator, stages, options);
+        found.push(find_alone(&mut streamed.streaming(Some(&fewer))));
     }
     let is_usual = |cores: &CoreSet| cores.threads() <= DEFAULT_THREADS;
-    if !options.core_sets.iter().all(is_usual) {
-        let core_sets = options.core_sets.iter().copied().filter(is_usual).collect();
+    let core_sets: Vec<CoreSet> = options.core_sets.iter().copied().filter(is_usual).collect();
+    if !core_sets.is_empty() && core_sets.len() < options.core_sets.len() {
         let options = SearchOptions { core_sets, ..options.clone() };
-        plans.push(find(&mut Explorer::new(explorer.simulator, stages, &options).streaming(pipeline))?.plan);
+        found.push(find_alone(&mut Explorer::new(explorer.simulator, stages, &options).streaming(pipeline)));
     }
-    Ok(plans)
+    found.into_iter().flatten().map(|found| found.plan).collect()
 }
 
 #[cfg(test)]
