@@ -31,7 +31,7 @@ const MARKS: [char; 4] = ['#', ':', '=', '.'];
 /// Each cell has the mark of what takes the longest in it, and a blank only where nothing happens.
 fn row(track: &Track, end: Picos) -> String {
     let width = WIDTH as u128;
-    // Time in units in which a cell has as many as there are picoseconds.
+    // Times are multiplied by the number of cells, so that one cell is as long as `end` and none is rounded.
     let cell_units = u128::from(end.0);
     let mut taken = [[0; MARKS.len()]; WIDTH];
     for slice in &track.slices {

@@ -10,7 +10,7 @@ use coexec_sim::simulate::generation::{
     Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, StepPlan, generate,
     generation_timeline, planned_stages,
 };
-use coexec_sim::simulate::{self, DRAWS, Footprint, SimulateError};
+use coexec_sim::simulate::{self, Footprint, SimulateError};
 use coexec_sim::workload::{GraphContexts, LanguageTask, Turn};
 use coexec_sim::{Objective, Picos, PlanFile, ProcessorKind, Scenario, Strategy};
 use serde::Serialize;
@@ -143,8 +143,8 @@ impl<'a> Case<'a> {
     }
 
     /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
-    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst. In both
-    /// cases, what is not surely better than the best on one processor comes after that.
+    /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst. By
+    /// latency, the one to advise comes first unless a strategy is stated ([`Self::advise_sure`]).
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
         let Case { scenario, task } = self;
         let answer =
@@ -187,9 +187,7 @@ impl<'a> Case<'a> {
         let drawn = |answer: &LanguageAnswer| answer.plan.drawn(self.conversation(), &answer.generation);
         let alone = drawn(&answers[single])?.latency;
         let mut advised = 0;
-        while advised < single
-            && (drawn(&answers[advised])?.latency.times_faster(&alone) as f64) < CONFIDENCE * DRAWS as f64
-        {
+        while advised < single && !drawn(&answers[advised])?.latency.is_surely_faster(&alone, CONFIDENCE) {
             advised += 1;
         }
         answers[..=advised].rotate_right(1);

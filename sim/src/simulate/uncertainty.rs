@@ -265,11 +265,15 @@ impl Drawn {
         self.0.iter().zip(&other.0).filter(|(own, other)| own < other).count() as u64
     }
 
+    /// Whether it is faster than `other` in at least a fraction `confidence` of the draws.
+    pub fn is_surely_faster(&self, other: &Self, confidence: f64) -> bool {
+        self.times_faster(other) as f64 >= confidence * DRAWS as f64
+    }
+
     /// Whether the same one of both is faster in at least a fraction `confidence` of the draws, or both are
     /// equal.
     pub fn is_surely_ordered(&self, other: &Self, confidence: f64) -> bool {
-        let most = self.times_faster(other).max(other.times_faster(self));
-        self == other || most as f64 >= confidence * DRAWS as f64
+        self == other || self.is_surely_faster(other, confidence) || other.is_surely_faster(self, confidence)
     }
 }
 

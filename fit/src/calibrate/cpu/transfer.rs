@@ -238,7 +238,7 @@ mod tests {
             let rates = xnnpack(&cpu, 0, DataType::F32, &donors).unwrap();
             rates.multiply_accumulate_ns.value * cpu.clusters[0].clock_mhz.value
         };
-        // As many as a Cortex-A76, which is measured, not as an Exynos M4, which comes first and completes more.
+        // From a Cortex-A76, which completes as many, not from an Exynos M4, which comes first and completes more.
         assert!((cycles(Core::CortexA78) / cycles(Core::CortexA76) - 1.0).abs() < 1e-3);
     }
 
