@@ -4,9 +4,11 @@
 //! differ (`sample`), or what follows for a choice (`explore::advice`). Invariant: in one draw all plans see the
 //! same errors: one per processor, one per operator on it, one for hand-overs and joins, and one for cuts.
 
+mod drawn;
+
 use std::ops::Range;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::sample::{MEAN_ABSOLUTE_DEVIATION, factor, stretched};
 use super::{Known, Pipeline, PricedCommand, Result, Share, Simulator, sample};
@@ -16,6 +18,8 @@ use crate::plan::Plan;
 use crate::schedule::What;
 use crate::units::Picos;
 use crate::workload::Stage;
+
+pub use drawn::Drawn;
 
 /// Number of draws by which plans are compared. The fraction in which one plan is faster then has a standard
 /// deviation of about 3 %.
@@ -221,66 +225,6 @@ fn mean<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<f64> {
         (sum + group.mape_percent * group.n as f64, runs + group.n as f64)
     });
     (runs > 0.0).then(|| sum / runs)
-}
-
-/// Times in each of [`DRAWS`] draws of errors; serialised as their central 90 % interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drawn(pub(super) Vec<Picos>);
-
-impl Drawn {
-    /// Latencies of a plan, or its periods where `pipeline` streams it.
-    ///
-    /// # Errors
-    /// As [`Simulator::run`].
-    pub fn of(
-        simulator: &Simulator<'_>,
-        (stages, plan): (&[Stage], &Plan),
-        pipeline: Option<&Pipeline>,
-        errors: &Errors,
-    ) -> Result<Self> {
-        latencies(simulator, (stages, plan, pipeline), errors, 0..DRAWS).map(Self)
-    }
-
-    /// The central 90 % interval of the draws.
-    pub fn interval(&self) -> [Picos; 2] {
-        let outside = self.0.len() / 20;
-        [outside, self.0.len().saturating_sub(1 + outside)].map(|rank| self.of_rank(rank))
-    }
-
-    /// The median of the draws. It is longer than the time without errors where processors wait for each other,
-    /// and where plans that were measured took longer than predicted.
-    pub fn median(&self) -> Picos {
-        self.of_rank(self.0.len() / 2)
-    }
-
-    /// The time with as many shorter ones.
-    fn of_rank(&self, rank: usize) -> Picos {
-        let mut drawn = self.0.clone();
-        drawn.sort_unstable();
-        drawn.get(rank).copied().unwrap_or_default()
-    }
-
-    /// The number of draws in which it is faster than `other`.
-    pub fn times_faster(&self, other: &Self) -> u64 {
-        self.0.iter().zip(&other.0).filter(|(own, other)| own < other).count() as u64
-    }
-
-    /// Whether it is faster than `other` in at least a fraction `confidence` of the draws.
-    pub fn is_surely_faster(&self, other: &Self, confidence: f64) -> bool {
-        self.times_faster(other) as f64 >= confidence * DRAWS as f64
-    }
-
-    /// Whether the same one of both is faster in at least a fraction `confidence` of the draws, or both are
-    /// equal.
-    pub fn is_surely_ordered(&self, other: &Self, confidence: f64) -> bool {
-        self == other || self.is_surely_faster(other, confidence) || other.is_surely_faster(self, confidence)
-    }
-}
-
-impl Serialize for Drawn {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.interval().serialize(serializer)
-    }
 }
 
 /// The mean error that a profile states for a time of language models in `format` on a processor; `None` where
