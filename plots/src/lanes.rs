@@ -17,7 +17,7 @@ const LABEL_PADDING: f64 = 4.0;
 /// Distance above the first lane, between lanes, and below the last.
 const LANE_GAP: f64 = 6.0;
 /// Least width of a box, one pixel of a PNG, so that none vanishes.
-const MIN_WIDTH: f64 = 0.5;
+pub(crate) const MIN_WIDTH: f64 = 0.5;
 /// Gap to the next box, taken from the right of a box, and the least width of a box that has one.
 const SEPARATION: f64 = 1.0;
 const SEPARATED_FROM: f64 = 3.0;

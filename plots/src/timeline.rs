@@ -4,16 +4,17 @@ use coexec_sim::Picos;
 use coexec_sim::timeline::{Activity, Counter, Timeline, Track, TrackKind};
 
 use crate::lanes::{Fill, Lane, Slab};
-use crate::nesting::{Nested, nest};
+use crate::nesting::{Nested, nest, visible};
 use crate::{
-    Axis, BLUE, Colour, Format, GREEN, GREY, Legend, ORANGE, PURPLE, PlotError, Unit, VERMILION, YELLOW,
-    lanes, tint,
+    Axis, BLUE, Colour, Format, GREEN, GREY, Legend, MUTED, ORANGE, PURPLE, PlotError, Unit, VERMILION,
+    YELLOW, lanes, tint,
 };
 
 // Lengths are in figure pixels.
 
-/// Width of the plot.
+/// Width of the plot, and of one column, which is the thinnest box.
 const WIDTH: f64 = 760.0;
+const COLUMN: f64 = lanes::MIN_WIDTH;
 /// Height of a slice that holds no other and is held by none.
 const SLICE_HEIGHT: f64 = 24.0;
 /// Height of a holding slice that is visible above the slices it holds, and below them.
@@ -30,7 +31,8 @@ const MIN_HOLDER_TINT: f64 = 0.25;
 const COUNTER_TINT: f64 = 0.6;
 
 /// Meanings of the slices' colours, in the order of the legend.
-const COLOUR_MEANINGS: [(Colour, &str); 7] = [
+const COLOUR_MEANINGS: [(Colour, &str); 8] = [
+    (MUTED, "request"),
     (BLUE, "CPU compute"),
     (GREEN, "GPU compute"),
     (PURPLE, "NPU compute"),
@@ -43,6 +45,7 @@ const COLOUR_MEANINGS: [(Colour, &str); 7] = [
 /// The colour of a slice of a track.
 fn colour(track: TrackKind, activity: Activity) -> Colour {
     match (activity, track) {
+        (Activity::Compute, TrackKind::Application) => MUTED,
         (Activity::Compute, TrackKind::Core) => BLUE,
         (Activity::Compute, TrackKind::GpuQueue | TrackKind::ComputeUnits) => GREEN,
         (Activity::Compute, TrackKind::Npu) => PURPLE,
@@ -80,13 +83,18 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     figure.titled(title, &subtitle).render(format)
 }
 
+/// The time that one column of the figure shows.
+fn column(end: Picos) -> Picos {
+    end.scale(COLUMN / WIDTH).max(Picos(1))
+}
+
 /// Fraction of white in the colour of a slice that holds others.
 fn holder_tint(level: usize) -> f64 {
     (HOLDER_TINT - HOLDER_TINT_STEP * level as f64).max(MIN_HOLDER_TINT)
 }
 
 fn track_lane(track: &Track, end: Picos) -> Lane {
-    let slices = nest(&track.slices, end);
+    let slices = visible(&nest(&track.slices, end), column(end));
     let levels = slices.iter().map(|nested| nested.level).max().unwrap_or(0);
     let height = SLICE_HEIGHT + levels as f64 * (HEADER + FOOTER);
     let slab = |nested: &Nested<'_>| {
@@ -105,25 +113,45 @@ fn track_lane(track: &Track, end: Picos) -> Lane {
     Lane { height, names: vec![(height / 2.0, track.name.clone())], slabs: slices.iter().map(slab).collect() }
 }
 
-/// The lane of a counter, with a box for each drawable sample within the run.
+/// The lane of a counter, with a box for each drawable sample within the run, or for the mean of samples that are
+/// thinner than a column.
 fn counter_lane(counter: &Counter, end: Picos) -> Lane {
     let is_drawn =
         |&&(time, value): &&(Picos, f64)| time <= end && (0.0..=f64::from(f32::MAX)).contains(&value);
     let samples: Vec<&(Picos, f64)> = counter.samples.iter().filter(is_drawn).collect();
-    let highest = samples.iter().map(|sample| sample.1).fold(f64::MIN_POSITIVE, f64::max);
     let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end]);
-    let slab = |(&&(start, value), end): (&&(Picos, f64), Picos)| {
-        let span = (start.as_micros(), end.max(start).as_micros());
+    let held = samples.iter().zip(ends).map(|(&&(start, value), end)| (start, end.max(start), value));
+    let shown = averaged(held, column(end));
+    let highest = shown.iter().map(|shown| shown.2).fold(f64::MIN_POSITIVE, f64::max);
+    let slab = |&(start, end, value): &(Picos, Picos, f64)| {
+        let span = (start.as_micros(), end.as_micros());
         let top = COUNTER_HEIGHT - (COUNTER_HEIGHT - COUNTER_TOP) * value / highest;
         Slab::bare(span, (top, COUNTER_HEIGHT), Fill::Joined(tint(BLUE, COUNTER_TINT)))
     };
-    let slabs: Vec<Slab> = samples.iter().zip(ends).filter(|(sample, _)| sample.1 > 0.0).map(slab).collect();
+    let slabs: Vec<Slab> = shown.iter().filter(|shown| shown.2 > 0.0).map(slab).collect();
     let mut names = vec![(f64::midpoint(COUNTER_TOP, COUNTER_HEIGHT), counter.name.clone())];
     if !slabs.is_empty() {
         names.push((COUNTER_TOP, format!("{highest:.1} {}", counter.unit)));
         names.push((COUNTER_HEIGHT, "0".to_owned()));
     }
     Lane { height: COUNTER_HEIGHT, names, slabs }
+}
+
+/// Values with their start and end, in order; those that are thinner than `column` are joined up to its length, and
+/// have their mean.
+fn averaged(values: impl Iterator<Item = (Picos, Picos, f64)>, column: Picos) -> Vec<(Picos, Picos, f64)> {
+    let mut joined: Vec<(Picos, Picos, f64)> = Vec::new();
+    for (start, end, value) in values {
+        match joined.last_mut() {
+            Some(last) if last.1 - last.0 < column && end - start < column => {
+                let [before, added] = [last.1 - last.0, end - start].map(|time| time.0 as f64);
+                last.2 = (last.2 * before + value * added) / (before + added).max(1.0);
+                last.1 = end;
+            }
+            Some(_) | None => joined.push((start, end, value)),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -19,16 +19,17 @@ const PICOS_PER_NANO: u64 = 1_000;
 
 /// Groups of tracks, which the viewer shows as processes in this order; process identifiers
 /// start at 1.
-const GROUPS: [&str; 5] = ["run", "CPU", "GPU", "NPU", "memory"];
+const GROUPS: [&str; 6] = ["run", "applications", "CPU", "GPU", "NPU", "memory"];
 const RUN: usize = 1;
-const MEMORY: usize = 5;
+const MEMORY: usize = 6;
 
 /// The process identifier of a track's group.
 fn group(kind: TrackKind) -> usize {
     match kind {
-        TrackKind::Core => 2,
-        TrackKind::GpuQueue | TrackKind::ComputeUnits => 3,
-        TrackKind::Npu => 4,
+        TrackKind::Application => 2,
+        TrackKind::Core => 3,
+        TrackKind::GpuQueue | TrackKind::ComputeUnits => 4,
+        TrackKind::Npu => 5,
     }
 }
 
@@ -44,7 +45,7 @@ fn micros(nanos: u64) -> f64 {
 
 /// Writes `timeline` as the bytes of a trace.
 ///
-/// Tracks are in groups (CPU, GPU, NPU, and memory with the counters) in the
+/// Tracks are in groups (applications, CPU, GPU, NPU, and memory with the counters) in the
 /// order of the timeline; an additional track shows the whole run as one slice.
 /// Slices and samples after the end are omitted, and a slice that exceeds the
 /// run or the slice that holds it is clipped.

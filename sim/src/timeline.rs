@@ -13,6 +13,8 @@ use crate::units::Picos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackKind {
+    /// The requests of one application.
+    Application,
     /// One CPU core.
     Core,
     /// The GPU's command queue: one slice per kernel.

@@ -119,6 +119,23 @@ fn a_lane_is_taller_where_slices_hold_others_and_a_counter_is_as_high_as_its_val
 }
 
 #[test]
+fn samples_thinner_than_a_column_have_their_mean() {
+    let samples = (0..100_000).map(|index| (Picos(10 * index), if index % 4 == 0 { 40.0 } else { 0.0 }));
+    let counter = Counter { name: "memory".to_owned(), unit: "GB/s", samples: samples.collect() };
+    let lane = counter_lane(&counter, Picos(1_000_000));
+    assert!(lane.slabs.len() <= 2 * WIDTH as usize);
+    assert!(lane.names.iter().any(|(_, name)| name.starts_with("10.")), "{:?}", lane.names);
+}
+
+#[test]
+fn requests_have_a_colour_of_their_own() {
+    let requests = vec![stretch("request 1", Activity::Compute, 0.0, 20.0)];
+    let tracks = vec![track("camera", TrackKind::Application, requests)];
+    let words = words(&svg(&Timeline { tracks, ..co_execution() }));
+    assert!(words.contains(&"request".to_owned()) && !words.contains(&"GPU compute".to_owned()));
+}
+
+#[test]
 fn a_timeline_that_shows_nothing_says_so() {
     for run in [Timeline::default(), Timeline { end: Picos::ZERO, ..co_execution() }] {
         assert!(words(&svg(&run)).contains(&"nothing ran".to_owned()));

@@ -80,8 +80,8 @@ fn tracks_are_grouped_by_processor_in_order_and_counters_under_memory() {
     let owned = |names: &[(u64, &str)]| -> Vec<(u64, String)> {
         names.iter().map(|&(process, name)| (process, name.to_owned())).collect()
     };
-    assert_eq!(named("process_name"), owned(&[(1, "run"), (2, "CPU"), (3, "GPU"), (5, "memory")]));
-    let threads = owned(&[(1, "run"), (2, "core 0"), (2, "core 0"), (3, "queue"), (3, "units")]);
+    assert_eq!(named("process_name"), owned(&[(1, "run"), (3, "CPU"), (4, "GPU"), (6, "memory")]));
+    let threads = owned(&[(1, "run"), (3, "core 0"), (3, "core 0"), (4, "queue"), (4, "units")]);
     assert_eq!(named("thread_name"), threads);
     let ranks = events.iter().filter(|event| event["name"] == "thread_sort_index");
     assert_eq!(
@@ -94,7 +94,7 @@ fn tracks_are_grouped_by_processor_in_order_and_counters_under_memory() {
         .filter(|event| event["ph"] == "C" && event["name"] == "memory traffic")
         .map(|event| (&event["pid"], event["args"]["GB/s"].as_f64().unwrap()))
         .collect();
-    assert_eq!(counted, [(&json!(5), 1.5), (&json!(5), 3.0)], "none after the end");
+    assert_eq!(counted, [(&json!(6), 1.5), (&json!(6), 3.0)], "none after the end");
 }
 
 proptest! {

@@ -53,7 +53,7 @@ fn requests(simulator: &ApplicationSimulator<'_>, loads: &[Load<'_>], index: usi
             slice(format!("request {number}"), Activity::Compute, request.start, request.finish.min(end))
         })
         .collect();
-    Track { name: loads[index].name.to_owned(), kind: TrackKind::GpuQueue, slices }
+    Track { name: loads[index].name.to_owned(), kind: TrackKind::Application, slices }
 }
 
 /// The owner of each task of the applications' requests, in the program's order.

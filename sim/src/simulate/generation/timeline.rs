@@ -2,7 +2,7 @@
 //!
 //! Every operator of the prompts and of each answer's first generated token has a slice of its own.
 //! Each later token, whose operators are the same, has one slice per track with work in its
-//! layers.
+//! layers, and the mean bandwidths of the first.
 
 use super::{Conversation, GenerationPlan, GenerationRun, StepPlan};
 use crate::simulate::timeline::slice;
@@ -33,9 +33,12 @@ pub fn generation_timeline(of: Conversation<'_>, plan: &GenerationPlan) -> Resul
             let start = whole.end;
             let tracks = run.draw(&mut whole, first, &plan.decode)?;
             let latencies = run.token_latencies(index, turn.generated_tokens, whole.end - start)?;
+            hold_means(&mut whole, start);
             for (token, latency) in (1..).zip(latencies).skip(1) {
                 draw_token(&mut whole, &tracks, &format!("token {token}"), latency);
             }
+            let end = whole.end;
+            whole.counters.iter_mut().for_each(|counter| counter.samples.push((end, 0.0)));
         }
     }
     whole.tracks.sort_by_key(|track| track.kind as u8);
@@ -57,6 +60,18 @@ impl GenerationRun<'_> {
             }
         }
         Ok(of_layer)
+    }
+}
+
+/// From the end of `whole` on, each counter has its mean since `start`.
+fn hold_means(whole: &mut Timeline, start: Picos) {
+    let end = whole.end;
+    for Counter { samples, .. } in &mut whole.counters {
+        let ends = samples.iter().skip(1).map(|sample| sample.0).chain([end]);
+        let moved = samples.iter().zip(ends).filter(|(sample, _)| sample.0 >= start);
+        let sum: f64 = moved.map(|(&(from, rate), to)| rate * to.saturating_sub(from).0 as f64).sum();
+        let mean = sum / (end - start).0.max(1) as f64;
+        samples.push((end, mean));
     }
 }
 
