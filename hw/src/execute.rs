@@ -8,6 +8,7 @@
 //! verified one bit by bit; every wait has a limit; raw times are kept.
 
 mod actions;
+mod arrangements;
 mod build;
 mod check;
 mod machine;
@@ -50,7 +51,7 @@ use actions::{Action, Actions, Side};
 use build::{Operation, borrowed};
 use machine::Team;
 pub(crate) use machine::free_cores;
-use place::{Accesses, HostHome, Place};
+use place::{HostHome, Place, Places};
 pub(crate) use program::{Program, Task};
 use program::{RunTimes, joined_stages};
 pub(crate) use watch::Control;

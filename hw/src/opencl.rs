@@ -35,7 +35,7 @@ pub use device::{Description, Device, DeviceKind, devices};
 pub use error::{OpenClError, Result};
 pub use events::{Stamps, Timing};
 pub use library::{ANDROID_PATHS, PATH_VARIABLE};
-pub use prepared::{Dispatch, Prepared};
+pub use prepared::{Dispatch, Prepared, stored};
 pub use runtime::Runtime;
 pub(crate) use runtime::stamping;
 pub use tensor::{Home, Tensor};
@@ -44,7 +44,7 @@ pub use tensor::{Home, Tensor};
 use error::Naming;
 use events::wait;
 pub(crate) use events::{
-    UserEvent, between, drain, duration_to_picos, finish, flush, has_ended, hold, or_give_up, poll,
+    Queued, UserEvent, between, drain, duration_to_picos, finish, flush, has_ended, hold, or_give_up, poll,
     poll_until, stamps, timed_out, wait_for,
 };
 use launch::{GridKernel, Handle};

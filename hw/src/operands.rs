@@ -187,11 +187,6 @@ pub fn weight_counts(operator: &Operator) -> [usize; 2] {
     operator.weights().map(|count| count as usize)
 }
 
-/// Number of binary functions linked after the operator of `layer`; each reads one more tensor.
-pub fn linked_operands(layer: &Layer) -> usize {
-    layer.linked.functions().iter().filter(|function| function.is_binary()).count()
-}
-
 /// Checks the lengths of a layer's inputs: the operator's own, then one for each linked binary
 /// function. Allocates nothing.
 ///

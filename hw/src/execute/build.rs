@@ -1,18 +1,22 @@
 //! From a workload and a plan to operators on their processors: kernels, weights and memory.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use coexec_sim::kernel::gpu::{Launch, execute};
 use coexec_sim::schedule::Schedule;
 use coexec_sim::workload::{CHANNELS_PER_SLICE, Layer, Layout, Shape, Stage};
 use coexec_sim::{Gpu, Processor, ProcessorKind, Region};
 
-use super::{Accesses, ExecuteError, Home, HostHome, Machine, Place, Result, Task, Team, joined_stages};
+use super::arrangements::{Arrangements, on_device};
+use super::{ExecuteError, Home, HostHome, Machine, Place, Places, Result, Task, Team, joined_stages};
 use crate::cpu::{Element, widest_set};
 use crate::opencl::{Dispatch, Signals};
 use crate::operands::Weights;
 use crate::{cpu, opencl, random_operands};
 
+/// Time limit of an operator's first launch, which may include compilation.
+pub(super) const FIRST_LAUNCH_LIMIT: Duration = Duration::from_mins(1);
 /// Distance between the seeds of different tensors.
 const SEED_STEP: u64 = 1_000_003;
 
@@ -42,16 +46,8 @@ pub(super) struct OperationPart<T: Element> {
 /// One operator.
 pub(super) struct Operation<T: Element> {
     pub(super) layer: Layer,
-    /// Indices of the tensors that it reads.
-    pub(super) reads: Vec<usize>,
-    /// Those that are inputs of the workload, without constants: they are sent in every run.
-    pub(super) given: Vec<usize>,
-    /// The chain it belongs to; `None` outside of chains.
-    pub(super) chain: Option<u32>,
     /// The CPU's kernel; `None` if the CPU computes no part.
     pub(super) cpu: Option<CpuKernel<T>>,
-    /// Layout in which the GPU reads its inputs.
-    pub(super) read_in: Layout,
     /// The parts of its placement, in order.
     pub(super) parts: Vec<OperationPart<T>>,
 }
@@ -60,11 +56,6 @@ impl<T: Element> Operation<T> {
     /// The GPU's kernels.
     pub(super) fn gpu(&self) -> impl Iterator<Item = &GpuKernel<T>> {
         self.parts.iter().filter_map(|part| part.gpu.as_ref())
-    }
-
-    /// Whether several processors compute the same elements (halos).
-    pub(super) fn overlaps(&self) -> bool {
-        self.parts.iter().any(|part| part.computed != part.owned)
     }
 }
 
@@ -82,57 +73,94 @@ fn input_seed(seed: u64, tensor: usize) -> u64 {
     seed.wrapping_add(SEED_STEP.wrapping_mul(2 * tensor as u64 + 2))
 }
 
-/// The tensors of a workload: the operators' results, then its inputs.
-pub(super) struct Tensors {
-    /// By operator: the tensors that it reads.
-    reads: Vec<Vec<usize>>,
-    /// By operator: those that are inputs of the workload, without constants.
-    given: Vec<Vec<usize>>,
-    /// By operator: the layout in which the GPU reads them.
-    read_in: Vec<Layout>,
-    /// By tensor: its layout on the GPU. If another one is read, it is converted first.
-    layouts: Vec<Layout>,
+/// The parts of a stage: the processor, the computed region with the halo of its chain, and the region that
+/// other operators read.
+fn regions(
+    task: &Task<'_>,
+    schedule: &Schedule,
+    stage: usize,
+) -> impl Iterator<Item = (Processor, [Region; 2])> {
+    let whole = Region::of(task.stages[stage].layer.operator.output());
+    let parts = task.plan.placements[stage].parts().zip(&schedule.computed[stage]);
+    parts.map(move |(part, &computed)| (part.by, [computed, part.region.common(whole)]))
 }
 
-/// Prepares the parts of each operator. `sharing` is the memory of tensors that both sides access,
-/// if there are any; `flags` are those through which kernels announce their ends.
+/// The tensors of a workload: the operators' results, then its inputs.
+pub(super) struct Tensors {
+    all: Vec<Tensor>,
+    /// By operator: the tensors that it reads.
+    pub(super) reads: Vec<Vec<usize>>,
+    /// By operator: those that are inputs of the workload, without constants: they are sent in every run.
+    pub(super) given: Vec<Vec<usize>>,
+    /// By operator: the layout in which the GPU reads them. A tensor in another one is converted first.
+    pub(super) read_in: Vec<Layout>,
+}
+
+/// A tensor before its memory is allocated.
+struct Tensor {
+    /// The shape under which the device accesses it, if it does.
+    shape: Shape,
+    /// Which sides access it.
+    on_host: bool,
+    on_device: bool,
+    /// Whether both sides compute the same elements of it.
+    overlaps: bool,
+    /// Layout on the device.
+    layout: Layout,
+    /// The stage that reads it, if it is an input of the workload.
+    read_by: Option<usize>,
+}
+
+impl Tensors {
+    /// Whether an operator reads the result of `stage`.
+    pub(super) fn is_read(&self, stage: usize) -> bool {
+        self.reads.iter().any(|reads| reads.contains(&stage))
+    }
+}
+
+/// Prepares the parts of each operator, and what the GPU's kernels read converted. `flags` are those through
+/// which kernels announce their ends.
 pub(super) fn operations<T: Element>(
     machine: &mut Machine,
     task: &Task<'_>,
     schedule: &Schedule,
-    tensors: &Tensors,
+    (tensors, places): (&Tensors, &Places<T>),
     flags: Option<&Signals>,
-) -> Result<Vec<Operation<T>>> {
+) -> Result<(Vec<Operation<T>>, Arrangements<T>)> {
+    let mut arrangements = Arrangements::new(task.stages.len());
     let mut operations = Vec::with_capacity(task.stages.len());
-    for (index, stage) in task.stages.iter().enumerate() {
+    for (index, Stage { layer, .. }) in task.stages.iter().enumerate() {
         machine.control.check()?;
-        let operator = &stage.layer.operator;
-        let weights = random_operands::weights(operator, weight_seed(task.seed, index));
+        let weights = random_operands::weights(&layer.operator, weight_seed(task.seed, index));
         let weights = borrowed(&weights);
-        let placement = &task.plan.placements[index];
-        let layouts = [tensors.read_in[index], tensors.layouts[index]];
         let mut cpu = None;
-        if let Some(cores) = placement.cores() {
-            let prepared = cpu::Prepared::new(&stage.layer, &weights, widest_set())?;
-            let prepared = Mutex::new(prepared);
+        if let Some(cores) = task.plan.placements[index].cores() {
+            let prepared = Mutex::new(cpu::Prepared::new(layer, &weights, widest_set())?);
             cpu = Some(CpuKernel { prepared, team: machine.team(&cores, &task.profile.cpu)? });
         }
         let mut parts = Vec::new();
-        for (part, &computed) in placement.parts().zip(&schedule.computed[index]) {
-            let owned = part.region.common(Region::of(operator.output()));
-            let gpu = match part.by {
-                Processor::Cpu(_) | Processor::Npu(_) => None,
-                Processor::Gpu => {
-                    Some(on_gpu(machine, task, (&stage.layer, &weights, computed), layouts, flags)?)
-                }
-            };
+        for (by, [computed, owned]) in regions(task, schedule, index) {
+            let mut gpu = None;
+            if by == Processor::Gpu {
+                let profile = task.profile.gpu.as_ref().filter(|_| machine.runtime().is_some());
+                let launch = launch(layer, computed, profile.ok_or(ExecuteError::NoGpu)?)?;
+                let inputs = arrangements.inputs((index, layer), tensors, places)?;
+                let output = on_device(&places.own[index], &layer.operator)?;
+                let how = (Dispatch::from(&launch), flags);
+                let prepared =
+                    opencl::Prepared::announcing(layer, &weights, computed, (&inputs, &output), how)?;
+                machine.control.check()?;
+                // Drivers finish compiling at a kernel's first launch, which may take longer than the other
+                // side's time limit.
+                prepared.run(FIRST_LAUNCH_LIMIT)?;
+                gpu = Some(GpuKernel { prepared, launch });
+            }
             parts.push(OperationPart { computed, owned, gpu });
         }
-        let (layer, chain) = (stage.layer.clone(), task.plan.chain(index));
-        let (reads, given) = (tensors.reads[index].clone(), tensors.given[index].clone());
-        operations.push(Operation { layer, reads, given, chain, cpu, read_in: layouts[0], parts });
+        operations.push(Operation { layer: layer.clone(), cpu, parts });
     }
-    Ok(operations)
+    arrangements.plan(schedule, tensors);
+    Ok((operations, arrangements))
 }
 
 /// Indices of the tensors that `stage` reads, in order: a result has the index of its stage, an
@@ -155,14 +183,17 @@ fn given(stage: &Stage, reads: &[usize], stages: usize) -> Vec<usize> {
     reads.iter().enumerate().filter(is_given).map(|(_, &read)| read).collect()
 }
 
-/// The tensors and their layouts on the device: the GPU's own, unless the host accesses a tensor too, or it is
-/// read under another shape. What a GPU with its own memory receives is converted once; in shared memory it is
-/// read as it is, and so are all inputs of the same operator. Of an input of the workload each side may have
-/// its own copy, unless it is sent in every run.
-pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Home>) -> Tensors {
+/// The layout in which the GPU reads, by operator, and the layout of each of the `count` tensors on the device: the
+/// GPU's own, unless the host accesses a tensor too, or it is read under another shape. What a GPU with its own
+/// memory receives is converted once; in shared memory it is read as it is, and so are all inputs of the same
+/// operator. Of an input of the workload each side may have its own copy, unless it is sent in every run.
+fn layouts(
+    machine: &mut Machine,
+    task: &Task<'_>,
+    (reads, given): (&[Vec<usize>], &[Vec<usize>]),
+    (count, sharing): (usize, Option<Home>),
+) -> [Vec<Layout>; 2] {
     let stages = task.stages;
-    let mut count = stages.len();
-    let reads: Vec<Vec<usize>> = stages.iter().map(|stage| reads(stage, &mut count)).collect();
     let uses = |stage: usize, kind| task.plan.placements[stage].uses(kind);
     let own = match &task.profile.gpu {
         Some(gpu) if (0..stages.len()).any(|stage| uses(stage, ProcessorKind::Gpu)) => {
@@ -178,10 +209,7 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
     // Products of activations store their tensors as other operators do not.
     let reshapes = |stage: &Stage| stage.layer.operator.multiplies_activations();
     let is_sent = sharing == Some(Home::Device);
-    let mut is_plain = vec![false; stages.len()];
-    is_plain.resize(count, false);
-    let given_of = |(stage, reads): (&Stage, &Vec<usize>)| given(stage, reads, stages.len());
-    let given: Vec<Vec<usize>> = stages.iter().zip(&reads).map(given_of).collect();
+    let mut is_plain = vec![false; count];
     for &input in given.iter().flatten() {
         is_plain[input] = is_sent;
     }
@@ -207,154 +235,132 @@ pub(super) fn tensors(machine: &mut Machine, task: &Task<'_>, sharing: Option<Ho
         }
     }
     let layout = |is_plain| if is_plain { Layout::Buffer } else { own };
-    let [read_in, layouts] = [reads_plain, is_plain].map(|all| all.into_iter().map(layout).collect());
-    Tensors { reads, given, read_in, layouts }
+    [reads_plain, is_plain].map(|all| all.into_iter().map(layout).collect())
 }
 
-fn on_gpu<T: Element>(
-    machine: &Machine,
+/// The tensors of a workload. `sharing` is the memory of those that both sides access, if there are any: a run
+/// then starts and ends on the host.
+pub(super) fn tensors(
+    machine: &mut Machine,
     task: &Task<'_>,
-    (layer, weights, region): (&Layer, &Weights<'_>, Region),
-    layouts: [Layout; 2],
-    flags: Option<&Signals>,
-) -> Result<GpuKernel<T>> {
-    let runtime = machine.runtime().ok_or(ExecuteError::NoGpu)?;
-    let gpu: &Gpu = task.profile.gpu.as_ref().ok_or(ExecuteError::NoGpu)?;
+    schedule: &Schedule,
+    sharing: Option<Home>,
+) -> Tensors {
+    let stages = task.stages;
+    let mut count = stages.len();
+    let reads: Vec<Vec<usize>> = stages.iter().map(|stage| reads(stage, &mut count)).collect();
+    let given_of = |(stage, reads): (&Stage, &Vec<usize>)| given(stage, reads, stages.len());
+    let given: Vec<Vec<usize>> = stages.iter().zip(&reads).map(given_of).collect();
+    let [read_in, layouts] = layouts(machine, task, (&reads, &given), (count, sharing));
+    let sides = |stage: usize| {
+        let placement = &task.plan.placements[stage];
+        [placement.cores().is_some(), placement.uses(ProcessorKind::Gpu)]
+    };
+    let stored = |stage: usize, shape: Shape| {
+        if sides(stage)[1] { opencl::stored(&stages[stage].layer.operator, shape) } else { shape }
+    };
+    let mut all = Vec::with_capacity(count);
+    for (index, stage) in stages.iter().enumerate() {
+        let [on_host, on_device] = sides(index);
+        let shape = stored(index, stage.layer.operator.output());
+        let overlaps = regions(task, schedule, index).any(|(_, [computed, owned])| computed != owned);
+        let is_result = !reads.iter().any(|reads| reads.contains(&index));
+        let on_host = on_host || is_result && sharing.is_some();
+        all.push(Tensor { shape, on_host, on_device, overlaps, layout: layouts[index], read_by: None });
+    }
+    for (index, stage) in stages.iter().enumerate() {
+        let [on_host, on_device] = sides(index);
+        for (&read, shape) in reads[index].iter().zip(stage.layer.read_shapes()) {
+            let shape = stored(index, shape);
+            if read == all.len() {
+                let on_host = on_host || sharing.is_some() && given[index].contains(&read);
+                let (layout, read_by) = (layouts[read], Some(index));
+                all.push(Tensor { shape, on_host, on_device, overlaps: false, layout, read_by });
+                continue;
+            }
+            let tensor = &mut all[read];
+            if on_device && !tensor.on_device {
+                tensor.shape = shape;
+            }
+            tensor.on_host |= on_host;
+            tensor.on_device |= on_device;
+        }
+    }
+    Tensors { all, reads, given, read_in }
+}
+
+/// The launch of `region` of a layer. The dispatch rules treat a part as a layer of its own.
+fn launch(layer: &Layer, region: Region, gpu: &Gpu) -> Result<Launch> {
     let (channels, all) = (region.channels, layer.operator.output().channels);
     let is_sliced = |&end: &u32| end.is_multiple_of(CHANNELS_PER_SLICE) || end == all;
     if let Some(&channels) = [channels.start, channels.end].iter().find(|end| !is_sliced(end)) {
         return Err(ExecuteError::CutSlice { operator: layer.operator.to_string(), channels });
     }
-    // The dispatch rules treat a part as a layer of its own.
-    let alone = region.part_of(layer);
-    let launch = execute(&alone, gpu)?.detail;
-    let how = (Dispatch::from(&launch), flags);
-    let prepared = opencl::Prepared::announcing(runtime, layer, weights, region, layouts, how)?;
-    Ok(GpuKernel { prepared, launch })
+    Ok(execute(&region.part_of(layer), gpu)?.detail)
 }
 
 /// Allocates all results and inputs.
 pub(super) fn places<T: Element>(
     machine: &Machine,
     task: &Task<'_>,
-    operations: &[Operation<T>],
-    (Tensors { layouts, .. }, sharing): (&Tensors, Option<Home>),
-) -> Result<Vec<Place<T>>> {
-    let tensors = accessed(operations, layouts, sharing.is_some());
-    let mut places = Vec::with_capacity(tensors.len());
-    for (index, tensor) in tensors.into_iter().enumerate() {
+    schedule: &Schedule,
+    (tensors, sharing): (&Tensors, Option<Home>),
+) -> Result<Places<T>> {
+    let mut own = Vec::with_capacity(tensors.all.len());
+    for (index, tensor) in tensors.all.iter().enumerate() {
+        let &Tensor { on_host, on_device, .. } = tensor;
         let count = tensor.shape.elements() as usize;
         let numbers = tensor.read_by.map(|stage| {
-            let operator = &operations[stage].layer.operator;
+            let operator = &task.stages[stage].layer.operator;
             random_operands::input::<T>(operator, count, input_seed(task.seed, index))
         });
-        let Accesses { host, device } = tensor.accesses;
         // Each side may have its own copy of an input, in the layout that its kernels prefer.
         let is_apart = numbers.is_some() && sharing.is_some() && tensor.layout != Layout::Buffer;
-        let (layout, home) = if host && !is_apart {
+        let (layout, home) = if on_host && !is_apart {
             (Layout::Buffer, sharing.unwrap_or(Home::Device))
         } else {
             (tensor.layout, Home::Device)
         };
         // Each side has its own copy of a tensor in which both compute the same elements.
-        let has_own = host && (!device || home == Home::Device || tensor.overlaps);
-        let host_home = if device && !is_apart { HostHome::Pinned } else { HostHome::Pageable };
-        places.push(Place::new(
+        let has_own = on_host && (!on_device || home == Home::Device || tensor.overlaps);
+        let host_home = if on_device && !is_apart { HostHome::Pinned } else { HostHome::Pageable };
+        own.push(Place::new(
             machine.runtime(),
             tensor.shape,
-            device.then_some((layout, home)),
+            on_device.then_some((layout, home)),
             has_own.then_some(host_home),
             numbers.as_deref(),
         )?);
     }
-    Ok(places)
+    let joined = joined(machine, task, schedule, (tensors, sharing))?;
+    Ok(Places { own, joined, chains: (0..task.stages.len()).map(|stage| task.plan.chain(stage)).collect() })
 }
 
 /// For each joined operator whose parts overlap: memory for the whole result. With shared memory
 /// the device has it, too, if another operator reads it there.
-pub(super) fn joined<T: Element>(
+fn joined<T: Element>(
     machine: &Machine,
-    operations: &[Operation<T>],
+    task: &Task<'_>,
     schedule: &Schedule,
-    sharing: Option<Home>,
+    (tensors, sharing): (&Tensors, Option<Home>),
 ) -> Result<Vec<Option<Place<T>>>> {
-    let mut joined: Vec<_> = operations.iter().map(|_| None).collect();
+    let stages = 0..task.stages.len();
+    let mut joined: Vec<_> = stages.clone().map(|_| None).collect();
     let (Some(runtime), Some(sharing)) = (machine.runtime(), sharing) else { return Ok(joined) };
-    for stage in joined_stages(schedule).filter(|&stage| operations[stage].overlaps()) {
-        let shape = operations[stage].layer.operator.output();
-        let reads_it =
-            |reader: &Operation<T>| reader.reads.contains(&stage) && reader.chain != operations[stage].chain;
-        let device = operations.iter().any(|reader| reads_it(reader) && reader.gpu().next().is_some());
-        let is_shared = device && sharing != Home::Device;
+    for stage in joined_stages(schedule).filter(|&stage| tensors.all[stage].overlaps) {
+        let reads_it = |&reader: &usize| {
+            tensors.reads[reader].contains(&stage) && task.plan.chain(reader) != task.plan.chain(stage)
+        };
+        let uses_gpu = |reader: usize| task.plan.placements[reader].uses(ProcessorKind::Gpu);
+        let is_shared = sharing != Home::Device && stages.clone().filter(reads_it).any(uses_gpu);
         let host = if sharing == Home::Device { HostHome::Pinned } else { HostHome::Pageable };
         joined[stage] = Some(Place::new(
             Some(runtime),
-            shape,
+            task.stages[stage].layer.operator.output(),
             is_shared.then_some((Layout::Buffer, sharing)),
             (!is_shared).then_some(host),
             None,
         )?);
     }
     Ok(joined)
-}
-
-/// A tensor before its memory is allocated.
-struct Tensor {
-    shape: Shape,
-    accesses: Accesses,
-    /// Whether both sides compute the same elements of it.
-    overlaps: bool,
-    /// Layout on the device.
-    layout: Layout,
-    /// The stage that reads it, if it is an input of the workload.
-    read_by: Option<usize>,
-}
-
-/// The results of all stages, then the workload's inputs. With `meets`, a run starts and ends on
-/// the host.
-fn accessed<T: Element>(operations: &[Operation<T>], layouts: &[Layout], meets: bool) -> Vec<Tensor> {
-    let mut tensors: Vec<Tensor> = Vec::new();
-    for (operation, &layout) in operations.iter().zip(layouts) {
-        let (accesses, overlaps) = (accesses_of(operation), operation.overlaps());
-        let own = operation.layer.operator.output();
-        let shape = operation.gpu().next().map_or(own, |gpu| gpu.prepared.output_shape());
-        tensors.push(Tensor { shape, accesses, overlaps, layout, read_by: None });
-    }
-    for (stage, operation) in operations.iter().enumerate() {
-        let shapes = shapes_read(operation);
-        let accesses = accesses_of(operation);
-        for (&read, shape) in operation.reads.iter().zip(shapes) {
-            if read == tensors.len() {
-                let host = accesses.host || meets && operation.given.contains(&read);
-                let accesses = Accesses { host, ..accesses };
-                let layout = layouts[read];
-                tensors.push(Tensor { shape, accesses, overlaps: false, layout, read_by: Some(stage) });
-                continue;
-            }
-            let tensor = &mut tensors[read];
-            if accesses.device && !tensor.accesses.device {
-                // The device needs the shape under which it reads the tensor.
-                tensor.shape = shape;
-            }
-            tensor.accesses.host |= accesses.host;
-            tensor.accesses.device |= accesses.device;
-        }
-    }
-    for (stage, tensor) in tensors.iter_mut().take(operations.len()).enumerate() {
-        let is_result = !operations.iter().any(|operation| operation.reads.contains(&stage));
-        tensor.accesses.host |= is_result && meets;
-    }
-    tensors
-}
-
-fn accesses_of<T: Element>(operation: &Operation<T>) -> Accesses {
-    Accesses { host: operation.cpu.is_some(), device: operation.gpu().next().is_some() }
-}
-
-/// Shapes of an operator's inputs, as stored on the device if it computes a part.
-pub(super) fn shapes_read<T: Element>(operation: &Operation<T>) -> Vec<Shape> {
-    operation
-        .gpu()
-        .next()
-        .map_or_else(|| operation.layer.read_shapes().collect(), |gpu| gpu.prepared.input_shapes().collect())
 }

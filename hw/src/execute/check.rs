@@ -39,14 +39,15 @@ impl<T: Element> Program<T> {
     /// as other readers see it.
     fn verify_stage(&self, stage: usize) -> Result<usize> {
         let operation = &self.operations[stage];
+        let is_in_chain = self.places.chains[stage].is_some();
         let mut elements = 0;
         for part in &operation.parts {
             let side = if part.gpu.is_some() { Side::Device } else { Side::Host };
             // Outside of chains, the host receives everything that it checks.
-            let holder = if operation.chain.is_some() { side } else { Side::Host };
+            let holder = if is_in_chain { side } else { Side::Host };
             let own = self.seen(Some(stage), holder, stage)?;
             elements += self.verify_part(stage, part.computed, side, &own)?;
-            if operation.chain.is_some() && joined_stages(&self.schedule).any(|joined| joined == stage) {
+            if is_in_chain && joined_stages(&self.schedule).any(|joined| joined == stage) {
                 let given = self.seen(None, Side::Host, stage)?;
                 elements += self.verify_part(stage, part.owned, side, &given)?;
             }
@@ -58,8 +59,8 @@ impl<T: Element> Program<T> {
     /// returns the number of compared elements.
     fn verify_part(&self, stage: usize, part: Region, side: Side, actual: &[T]) -> Result<usize> {
         let operation = &self.operations[stage];
-        let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(operation.reads.len());
-        for &read in &operation.reads {
+        let mut inputs: Vec<Vec<f32>> = Vec::with_capacity(self.tensors.reads[stage].len());
+        for &read in &self.tensors.reads[stage] {
             let seen = self.seen(Some(stage), side, read)?;
             inputs.push(seen.into_iter().map(Element::to_f32).collect());
         }
@@ -83,7 +84,7 @@ impl<T: Element> Program<T> {
 
     /// A tensor as a reader on `side` sees it; as the caller sees it without a reader.
     fn seen(&self, reader: Option<usize>, side: Side, tensor: usize) -> Result<Vec<T>> {
-        let place = self.place(reader, tensor, side);
+        let place = self.places.of(reader, tensor, side);
         Ok(match side {
             Side::Host => place.read(),
             Side::Device => place.read_on_device(),
@@ -92,13 +93,13 @@ impl<T: Element> Program<T> {
 
     /// Stages whose results no other stage reads.
     fn results(&self) -> impl Iterator<Item = usize> {
-        (0..self.operations.len())
-            .filter(|stage| !self.operations.iter().any(|operation| operation.reads.contains(stage)))
+        (0..self.operations.len()).filter(|&stage| !self.tensors.is_read(stage))
     }
 
     /// Poisons all results, so that elements that the next run leaves out, or reads too early, are noticed.
     pub(super) fn poison(&self) -> Result<()> {
-        let mut all = self.places[..self.operations.len()].iter().chain(self.joined.iter().flatten());
+        let mut all =
+            self.places.own[..self.operations.len()].iter().chain(self.places.joined.iter().flatten());
         Ok(all.try_for_each(Place::poison)?)
     }
 

@@ -6,15 +6,9 @@ use std::sync::Arc;
 
 use coexec_sim::workload::{Layout, Shape};
 
+use super::Side;
 use crate::cpu::{Aligned, CacheLine, Element};
 use crate::opencl::{Home, HostVisibleMemory, OpenClError, Runtime, Tensor};
-
-/// Which sides access a tensor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Accesses {
-    pub(super) host: bool,
-    pub(super) device: bool,
-}
 
 /// The host's memory of a tensor.
 enum Hosted<T> {
@@ -53,6 +47,28 @@ impl<T> Hosted<T> {
             Self::Pageable(lines) => lines.as_ptr().cast(),
             Self::Pinned(memory) => memory.as_ptr(),
         }
+    }
+}
+
+/// The memory of a program's tensors.
+pub(super) struct Places<T> {
+    /// The operators' results, then the workload's inputs.
+    pub(super) own: Vec<Place<T>>,
+    /// For each joined operator whose parts overlap, the whole result.
+    pub(super) joined: Vec<Option<Place<T>>>,
+    /// For each operator, the chain it belongs to; `None` outside of chains.
+    pub(super) chains: Vec<Option<u32>>,
+}
+
+impl<T: Element> Places<T> {
+    /// The memory in which a reader finds a tensor: within a chain its processor's own copy,
+    /// elsewhere the joined one, if there is one on that side. Without a reader, the memory in
+    /// which the caller finds it.
+    pub(super) fn of(&self, reader: Option<usize>, tensor: usize, side: Side) -> &Place<T> {
+        let own = &self.own[tensor];
+        let Some(joined) = self.joined.get(tensor).and_then(Option::as_ref) else { return own };
+        let is_of_chain = reader.is_some_and(|reader| self.chains[reader] == self.chains[tensor]);
+        if is_of_chain || (side == Side::Device && joined.device().is_none()) { own } else { joined }
     }
 }
 

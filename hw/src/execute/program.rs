@@ -5,7 +5,6 @@
 //! Invariant: exactly the schedule's commands are run, each after its dependencies; the two sides
 //! write disjoint parts of a tensor, or each its own copy.
 
-mod bind;
 mod queue;
 
 use std::sync::Arc;
@@ -15,15 +14,15 @@ use coexec_sim::kernel::gpu::Launch;
 use coexec_sim::schedule::{Command, CommandId, Schedule, Setting, What, schedule};
 use coexec_sim::{CoreSet, Picos, Plan, ProcessorKind, Profile, Stage};
 
-use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Place, Result, Side, Team, build};
+use super::arrangements::Arrangements;
+use super::build::Tensors;
+use super::{Action, Actions, ExecuteError, Home, Machine, Operation, Places, Result, Side, Team, build};
 use crate::cpu::Element;
 use crate::lock::lock;
-use crate::opencl::prepared::Queued;
-use crate::opencl::{self, duration_to_picos, finish, stamping};
+use crate::opencl::{self, Queued, duration_to_picos, finish, stamping};
 use crate::operands::pieces;
 use crate::sync::{Link, Mechanism};
 use crate::{random_operands, sync};
-use bind::Arrangements;
 pub(super) use queue::{Advance, Progress};
 use queue::{DeviceProgress, HostProgress};
 
@@ -68,10 +67,8 @@ pub(crate) struct RunTimes {
 /// A workload under a plan on this machine, computing in `T`.
 pub(crate) struct Program<T: Element> {
     pub(super) operations: Vec<Operation<T>>,
-    /// The operators' results, then the workload's inputs.
-    pub(super) places: Vec<Place<T>>,
-    /// For each joined operator whose parts overlap, the whole result.
-    pub(super) joined: Vec<Option<Place<T>>>,
+    pub(super) tensors: Tensors,
+    pub(super) places: Places<T>,
     pub(super) schedule: Schedule,
     pub(super) actions: Actions,
     arrangements: Arrangements<T>,
@@ -120,14 +117,16 @@ impl<T: Element> Program<T> {
             Some(runtime) => sync::flags(runtime, mechanism)?,
             None => None,
         };
-        let tensors = build::tensors(machine, task, memory);
-        let operations = build::operations(machine, task, &schedule, &tensors, flags.as_ref())?;
+        let tensors = build::tensors(machine, task, &schedule, memory);
+        let places = build::places(machine, task, &schedule, (&tensors, memory))?;
+        let (operations, arrangements) =
+            build::operations(machine, task, &schedule, (&tensors, &places), flags.as_ref())?;
         let mut program = Self {
-            places: build::places(machine, task, &operations, (&tensors, memory))?,
-            joined: build::joined(machine, &operations, &schedule, memory)?,
             operations,
+            tensors,
+            places,
             actions: Actions::default(),
-            arrangements: Arrangements::default(),
+            arrangements,
             schedule,
             link: None,
             dispatcher: None,
@@ -135,7 +134,6 @@ impl<T: Element> Program<T> {
             clock: task.clock,
             seed: task.seed,
         };
-        program.bind(&machine.control)?;
         program.actions = Actions::new(&program.schedule.commands, |command| program.is_work(command));
         if let Some(runtime) = machine.runtime().filter(|_| uses_gpu) {
             program.link =
@@ -151,17 +149,6 @@ impl<T: Element> Program<T> {
         Ok(program)
     }
 
-    /// The memory in which a reader finds a tensor: within a chain its processor's own copy,
-    /// elsewhere the joined one, if there is one on that side. Without a reader, the memory in
-    /// which the caller finds it.
-    pub(super) fn place(&self, reader: Option<usize>, tensor: usize, side: Side) -> &Place<T> {
-        let own = &self.places[tensor];
-        let Some(joined) = self.joined.get(tensor).and_then(Option::as_ref) else { return own };
-        let is_of_chain =
-            reader.is_some_and(|reader| self.operations[reader].chain == self.operations[tensor].chain);
-        if is_of_chain || (side == Side::Device && joined.device().is_none()) { own } else { joined }
-    }
-
     /// Whether a command does anything besides ordering those around it. Results in shared memory
     /// need only a notification.
     fn is_work(&self, command: &Command) -> bool {
@@ -172,7 +159,7 @@ impl<T: Element> Program<T> {
                 self.maps()
                     || stages_before(&self.schedule, command)
                         .iter()
-                        .any(|&stage| self.joined[stage].is_some())
+                        .any(|&stage| self.places.joined[stage].is_some())
             }
             What::ReadBack => self.maps(),
             // The queue is filled as far as possible at any time.
@@ -299,7 +286,7 @@ impl<T: Element> Program<T> {
     fn map(&self, stages: &[usize]) -> Result<()> {
         let Some(link) = self.link.as_ref().filter(|_| self.maps()) else { return Ok(()) };
         for &stage in stages {
-            if let Some(tensor) = self.places[stage].device() {
+            if let Some(tensor) = self.places.own[stage].device() {
                 tensor.map_and_unmap()?;
             }
         }
@@ -315,7 +302,7 @@ impl<T: Element> Program<T> {
     /// Merges the parts of a result that processors computed in copies of their own. Without shared
     /// memory, the device's part was copied to the host before.
     fn join(&self, stage: usize) {
-        let (own, Some(joined)) = (&self.places[stage], &self.joined[stage]) else { return };
+        let (own, Some(joined)) = (&self.places.own[stage], &self.places.joined[stage]) else { return };
         for part in &self.operations[stage].parts {
             let from = if part.gpu.is_some() { own.device_ptr() } else { own.host_ptr() };
             if let (Some(from), Some(to)) = (from, joined.host_ptr()) {
@@ -338,10 +325,10 @@ impl<T: Element> Program<T> {
             // SAFETY: the elements that are read have been computed: by the host itself, or by the
             // device, whose announcement was waited for. In a chain, the device may still write its
             // own part of the tensor, of which nothing is read.
-            self.place(Some(stage), read, Side::Host).host_ptr().map_or(&[], |all| unsafe { &*all })
+            self.places.of(Some(stage), read, Side::Host).host_ptr().map_or(&[], |all| unsafe { &*all })
         };
-        let inputs: Vec<&[T]> = self.operations[stage].reads.iter().map(tensor).collect();
-        let output = self.places[stage].host_ptr();
+        let inputs: Vec<&[T]> = self.tensors.reads[stage].iter().map(tensor).collect();
+        let output = self.places.own[stage].host_ptr();
         let operation = &self.operations[stage];
         let (Some(cpu), Some(output)) = (&operation.cpu, output) else { return Ok(()) };
         let (pool, part) = (machine.pool(cpu.team), operation.parts[part].computed);

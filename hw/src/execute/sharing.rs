@@ -48,13 +48,12 @@ fn is_seen_by_both(runtime: &Arc<Runtime>) -> Result<bool, OpenClError> {
         linearisation: Linearisation::None,
     };
     let whole = Region::of(layer.operator.output());
-    let mut relu =
-        Prepared::<f32>::new(runtime, &layer, &Weights::default(), whole, [Layout::Buffer; 2], dispatch)?;
     let tensor = || Tensor::<f32>::new(runtime, EXTENT, Layout::Buffer, Home::Mapped).map(Arc::new);
     let (input, output) = (tensor()?, tensor()?);
     let count = EXTENT.elements() as usize;
     let (Some(from), Some(to)) = (input.shared_ptr(), output.shared_ptr()) else { return Ok(false) };
-    relu.bind(vec![Arc::clone(&input)], Arc::clone(&output))?;
+    let weights = Weights::default();
+    let relu = Prepared::new(&layer, &weights, whole, (std::slice::from_ref(&input), &output), dispatch)?;
     for trial in 1..=TRIALS {
         for index in 0..count {
             // SAFETY: both tensors have `count` elements, and no kernel is running.

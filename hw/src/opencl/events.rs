@@ -3,6 +3,7 @@
 //! Responsible for: the driver's calls. Not for: limits on blocking calls that have none
 //! (`crate::execute`), or flags (`super::signals`).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opencl3::event::CL_COMPLETE;
@@ -156,12 +157,52 @@ pub struct Timing {
 
 impl Timing {
     /// The times of `events`, which must be complete.
-    pub(super) fn of(events: &[Event], wall: Duration) -> Result<Self> {
+    fn of(events: &[Event], wall: Duration) -> Result<Self> {
         let kernels = events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
         let first = kernels.iter().map(|kernel| kernel.started).min();
         let last = kernels.iter().map(|kernel| kernel.ended).max();
         let device = first.zip(last).map_or(Picos::ZERO, |(first, last)| between(first, last));
         Ok(Self { kernels, device, wall: duration_to_picos(wall) })
+    }
+}
+
+/// Enqueued kernels.
+pub(crate) struct Queued {
+    runtime: Arc<Runtime>,
+    events: Vec<Event>,
+    /// Name of the last kernel.
+    last: &'static str,
+    started: Instant,
+}
+
+impl Queued {
+    /// The kernels that `enqueue` enqueues, of which the last is named `last`.
+    pub(super) fn new(
+        runtime: &Arc<Runtime>,
+        last: &'static str,
+        enqueue: impl FnOnce() -> Result<Vec<Event>>,
+    ) -> Result<Self> {
+        let started = Instant::now();
+        Ok(Self { runtime: Arc::clone(runtime), events: enqueue()?, last, started })
+    }
+
+    /// Sleeps until the last has ended, at most for `limit`.
+    ///
+    /// # Errors
+    /// Where the device fails or exceeds the limit, in which case it is given up.
+    pub(crate) fn wait(self, limit: Duration) -> Result<Timing> {
+        self.timed(|last| wait(&self.runtime, last, self.last, limit))
+    }
+
+    /// As [`Self::wait`], but polls without a pause.
+    pub(super) fn poll(self, limit: Duration) -> Result<Timing> {
+        flush(&self.runtime)?;
+        self.timed(|last| poll(&self.runtime, last, self.last, limit))
+    }
+
+    fn timed(&self, wait: impl FnOnce(&Event) -> Result<()>) -> Result<Timing> {
+        self.events.last().map_or(Ok(()), wait)?;
+        Timing::of(&self.events, self.started.elapsed())
     }
 }
 

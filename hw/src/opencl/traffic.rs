@@ -13,8 +13,8 @@ use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
 use super::{
-    GridKernel, Home, HostVisibleMemory, Result, Runtime, Signals, Source, Tensor, Timing, duration_to_picos,
-    finish, flush, map, poll, stamping, unmap, wait,
+    GridKernel, Home, HostVisibleMemory, Queued, Result, Runtime, Signals, Source, Tensor, Timing,
+    duration_to_picos, finish, flush, map, poll, stamping, unmap,
 };
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
@@ -135,21 +135,16 @@ impl BoundKernel {
 
     /// Launches once and polls the event until the end, as a run does.
     pub(crate) fn run_polled(&self) -> Result<Timing> {
-        let started = Instant::now();
-        let events = [self.enqueue()?];
-        flush(&self.runtime)?;
-        poll(&self.runtime, &events[0], self.kernel.name, LIMIT)?;
-        Timing::of(&events, started.elapsed())
+        self.queued(1)?.poll(LIMIT)
     }
 
     /// Launches `count` times back to back, and waits for the last.
     pub(crate) fn run_times(&self, count: u32) -> Result<Timing> {
-        let started = Instant::now();
-        let events = (0..count).map(|_| self.enqueue()).collect::<Result<Vec<_>, _>>()?;
-        if let Some(last) = events.last() {
-            wait(&self.runtime, last, self.kernel.name, LIMIT)?;
-        }
-        Timing::of(&events, started.elapsed())
+        self.queued(count)?.wait(LIMIT)
+    }
+
+    fn queued(&self, count: u32) -> Result<Queued> {
+        Queued::new(&self.runtime, self.kernel.name, || (0..count).map(|_| self.enqueue()).collect())
     }
 }
 

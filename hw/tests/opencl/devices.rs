@@ -9,7 +9,7 @@ use coexec_hw::opencl::{
 use coexec_hw::operands::{OperandError, Weights};
 use coexec_sim::kernel::gpu::Kernel;
 use coexec_sim::plan::{Region, Span};
-use coexec_sim::workload::{DataType, Layer, Layout, Linear, Operator, Shape};
+use coexec_sim::workload::{DataType, Elementwise, Function, Layer, Layout, Linear, Operator, Shape};
 use half::f16;
 
 use super::{LIMIT, check, device, empty, filled, runtime};
@@ -31,8 +31,18 @@ fn prepare<T: Element>(
     part: Region,
     dispatch: Dispatch,
 ) -> Result<Prepared<T>, OpenClError> {
+    let input = empty(runtime, Shape::tokens(6, 8), Layout::Buffer);
+    let output = empty(runtime, Shape::tokens(6, 12), Layout::Buffer);
+    prepare_on::<T>((&[input], &output), part, dispatch)
+}
+
+fn prepare_on<T: Element>(
+    tensors: (&[Arc<Tensor<T>>], &Arc<Tensor<T>>),
+    part: Region,
+    dispatch: Dispatch,
+) -> Result<Prepared<T>, OpenClError> {
     let weights = Weights { kernel: &[0.5; 96], bias: &[] };
-    Prepared::new(runtime, &layer(T::DATA_TYPE), &weights, part, [Layout::Buffer; 2], dispatch)
+    Prepared::new(&layer(T::DATA_TYPE), &weights, part, tensors, dispatch)
 }
 
 fn whole() -> Region {
@@ -123,20 +133,30 @@ fn a_part_of_half_a_slice_is_refused() {
 }
 
 #[test]
-fn tensors_of_another_shape_or_layout_are_not_bound() {
+fn tensors_of_another_shape_or_of_several_layouts_are_refused() {
     let Some(runtime) = runtime() else { return };
-    let mut prepared = prepare::<f32>(&runtime, whole(), DISPATCH).unwrap();
-    let output = empty(&runtime, Shape::tokens(6, 12), Layout::Buffer);
-    let wrong = [
-        vec![],
-        vec![empty(&runtime, Shape::tokens(6, 7), Layout::Buffer)],
-        vec![empty(&runtime, Shape::tokens(6, 8), Layout::SlicedBuffer)],
-    ];
-    for inputs in wrong {
-        assert!(prepared.bind(inputs, Arc::clone(&output)).is_err());
+    let plain = |shape| empty::<f32>(&runtime, shape, Layout::Buffer);
+    let sliced = |shape| empty::<f32>(&runtime, shape, Layout::SlicedBuffer);
+    let (input, output) = (Shape::tokens(6, 8), Shape::tokens(6, 12));
+    for inputs in [vec![], vec![plain(Shape::tokens(6, 7))]] {
+        let refused = prepare_on((&inputs, &plain(output)), whole(), DISPATCH).err().unwrap();
+        assert!(matches!(refused, OpenClError::Operand(OperandError::Count { .. })), "{refused}");
     }
-    let unbound = prepared.run(LIMIT).unwrap_err();
-    assert!(matches!(unbound, OpenClError::Operand(OperandError::Count { .. })), "{unbound}");
+    // As many elements, but not in the order of the host.
+    for (inputs, output) in [([sliced(Shape::tokens(8, 6))], output), ([plain(input)], Shape::tokens(12, 6))]
+    {
+        let refused = prepare_on((&inputs, &sliced(output)), whole(), DISPATCH).err().unwrap();
+        assert!(matches!(refused, OpenClError::Unsupported { .. }), "{refused}");
+    }
+    let add = Elementwise { function: Function::Add, input, other: Some(input) };
+    let sum = Layer::new(Operator::Elementwise(add), DataType::F32);
+    let add = Dispatch { kernel: Kernel::Elementwise, ..DISPATCH };
+    let sum_of = |inputs: &[Arc<Tensor<f32>>]| {
+        Prepared::new(&sum, &Weights::default(), Region::of(input), (inputs, &plain(input)), add)
+    };
+    assert!(sum_of(&[plain(input), plain(input)]).is_ok());
+    let mixed = sum_of(&[plain(input), sliced(input)]).err().unwrap();
+    assert!(matches!(mixed, OpenClError::Unsupported { .. }), "{mixed}");
 }
 
 #[test]
@@ -166,10 +186,8 @@ fn a_result_in_shared_memory_is_read_without_a_copy() {
             return;
         }
     };
-    let mut prepared = prepare::<f32>(&runtime, whole(), DISPATCH).unwrap();
     let input = filled(&runtime, Shape::tokens(6, 8), Layout::Buffer, &[1.0; 48]);
-    prepared.bind(vec![input], Arc::clone(&output)).unwrap();
-    prepared.run(LIMIT).unwrap();
+    prepare_on((&[input], &output), whole(), DISPATCH).unwrap().run(LIMIT).unwrap();
     let first = output.shared_ptr().unwrap();
     // SAFETY: the tensor holds 72 numbers, and the kernel that wrote them has ended.
     let result = unsafe { std::slice::from_raw_parts(first, 72) };

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coexec_hw::cpu::Element;
-use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, Tensor, Timing};
+use coexec_hw::opencl::{Device, Dispatch, Home, OpenClError, Prepared, Runtime, Tensor, Timing, stored};
 use coexec_hw::operands::{Weights, weight_counts};
 use coexec_hw::verify::Reference;
 use coexec_sim::plan::Region;
@@ -122,14 +122,12 @@ fn check_result<T: Element>(
     let [kernel, bias] = weight_counts(&layer.operator);
     let (kernel, bias) = (numbers(kernel, 91), numbers(bias, 92));
     let weights = Weights { kernel: &kernel, bias: &bias };
-    let prepared = Prepared::<T>::new(runtime, layer, &weights, part, [layout, result], dispatch);
-    let mut prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
-    let output_shape = prepared.output_shape();
+    let output_shape = stored(&layer.operator, layer.operator.output());
     // In plain layout an operator accepts a tensor of any shape with the same number of elements.
     let shapes: Vec<Shape> = if layout == Layout::Buffer {
         layer.read_shapes().collect()
     } else {
-        prepared.input_shapes().collect()
+        layer.read_shapes().map(|shape| stored(&layer.operator, shape)).collect()
     };
     let inputs: Vec<Vec<f32>> = shapes
         .iter()
@@ -143,10 +141,11 @@ fn check_result<T: Element>(
         let converted: Vec<T> = numbers.iter().map(|&number| T::from_f32(number)).collect();
         filled(runtime, shape, layout, &converted)
     };
-    let tensors =
+    let tensors: Vec<_> =
         shapes.iter().zip(&inputs).map(|(&shape, numbers)| tensor(shape, layout, numbers)).collect();
     let output = tensor(output_shape, result, &vec![UNTOUCHED; output_shape.elements() as usize]);
-    prepared.bind(tensors, Arc::clone(&output)).unwrap();
+    let prepared = Prepared::<T>::new(layer, &weights, part, (&tensors, &output), dispatch);
+    let prepared = prepared.unwrap_or_else(|error| panic!("{context}: {error}"));
     // Twice, so that a second run does not depend on what the first left.
     prepared.run(LIMIT).unwrap_or_else(|error| panic!("{context}: {error}"));
     let timing = prepared.run(LIMIT).unwrap();
@@ -179,6 +178,6 @@ fn filled<T: Element>(runtime: &Arc<Runtime>, shape: Shape, layout: Layout, numb
 }
 
 /// An uninitialised tensor, for tests of rejected operands.
-fn empty(runtime: &Arc<Runtime>, shape: Shape, layout: Layout) -> Arc<Tensor<f32>> {
+fn empty<T: Element>(runtime: &Arc<Runtime>, shape: Shape, layout: Layout) -> Arc<Tensor<T>> {
     Arc::new(Tensor::new(runtime, shape, layout, Home::Device).unwrap())
 }

@@ -254,8 +254,8 @@ impl<T: Element> Program<T> {
                     _ => None,
                 };
                 progress.is_announced = number.is_some();
-                for &index in &self.arrangements.before[id.index()] {
-                    events.push(self.arrangements.enqueue(index)?);
+                for event in self.arrangements.enqueue_before(id.index()) {
+                    events.push(event?);
                 }
                 let kernels = gpu.prepared.enqueue_announcing(number.unwrap_or(0))?;
                 events.extend(kernels);
@@ -264,7 +264,7 @@ impl<T: Element> Program<T> {
                 events.extend(self.copy(result, region, to)?);
             }
             What::Move { tensor: Tensor::Inputs(reader), region, to, .. } => {
-                for &input in &self.operations[reader].given {
+                for &input in &self.tensors.given[reader] {
                     events.extend(self.copy(input, region, to)?);
                 }
             }
@@ -281,7 +281,7 @@ impl<T: Element> Program<T> {
 
     /// Enqueues a copy of a region of a tensor between the memories of device and host.
     fn copy(&self, tensor: usize, region: Region, to: Memory) -> Result<Option<Event>> {
-        let (own, on_host) = (&self.places[tensor], self.place(None, tensor, Side::Host));
+        let (own, on_host) = (&self.places.own[tensor], self.places.of(None, tensor, Side::Host));
         let (Some(device), Some(host)) = (own.device(), on_host.host_ptr()) else { return Ok(None) };
         // A tensor that is copied whole may have another shape than its operator's output.
         let whole =

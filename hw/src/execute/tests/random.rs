@@ -125,7 +125,10 @@ fn is_work(schedule: &Schedule, command: &Command, (case, program): (&Case, &Pro
     match command.what {
         What::Compute { .. } | What::Move { .. } => true,
         What::Join { .. } => {
-            maps || stages_before(schedule, command).iter().any(|&stage| program.operations[stage].overlaps())
+            let overlaps = |stage: &usize| {
+                program.operations[*stage].parts.iter().any(|part| part.computed != part.owned)
+            };
+            maps || stages_before(schedule, command).iter().any(overlaps)
         }
         What::HandOver { .. } => maps && Side::of(command) == Side::Host,
         What::ReadBack => maps,

@@ -11,10 +11,10 @@ use coexec_sim::workload::{
     Class, Elementwise, Layer, Layout, Movement, Reduction, Shape, Statistic, Window, slices,
 };
 
-use super::{Argument, ComputedPart, Dispatch, INPUT_TO_OUTPUT, LaunchGrid, Step, TensorName, stored};
+use super::{Argument, ComputedPart, Dispatch, LaunchGrid, Operand, Step, stored};
 use crate::cpu::Element;
-use crate::opencl::{CHANNELS, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
-use crate::operands::{Weights, linked_operands};
+use crate::opencl::{CHANNELS, Home, OpenClError, Result, Runtime, Signals, Source, Tensor, weights};
+use crate::operands::Weights;
 
 /// Shared state while the steps of a layer are built.
 pub(super) struct Builder<'a, T> {
@@ -23,12 +23,13 @@ pub(super) struct Builder<'a, T> {
     pub(super) part: Region,
     pub(super) weights: &'a Weights<'a>,
     pub(super) dispatch: Dispatch,
+    /// Layout of the inputs, and of what is between the steps.
     pub(super) layout: Layout,
-    pub(super) result: Layout,
+    pub(super) inputs: Vec<Operand<T>>,
+    pub(super) output: Operand<T>,
     /// Flags through which the step that writes the output announces its end.
     pub(super) signals: Option<&'a Signals>,
     pub(super) steps: Vec<Step<T>>,
-    pub(super) inner: Vec<Tensor<T>>,
 }
 
 impl<T: Element> Builder<'_, T> {
@@ -118,10 +119,12 @@ impl<T: Element> Builder<'_, T> {
         grid: LaunchGrid,
         arguments: Vec<Argument<T>>,
     ) -> Result<()> {
-        let writes_result =
-            arguments.iter().any(|argument| matches!(argument, Argument::Tensor(TensorName::Output)));
+        let output = &self.output.tensor;
+        let writes_result = arguments
+            .iter()
+            .any(|argument| matches!(argument, Argument::Tensor(tensor) if Arc::ptr_eq(tensor, output)));
         let mut source = source.clone();
-        source.result(if writes_result { self.result } else { self.layout });
+        source.result(if writes_result { output.layout() } else { self.layout });
         let signals = self.signals.filter(|_| writes_result);
         self.steps.push(Step::new(self.runtime, (source, signals), entry, grid, arguments)?);
         Ok(())
@@ -139,31 +142,38 @@ impl<T: Element> Builder<'_, T> {
         more: Vec<Argument<T>>,
     ) -> Result<()> {
         let grid = LaunchGrid { threads, work_group: self.dispatch.work_group };
-        self.push_between(INPUT_TO_OUTPUT, self.region(), (source, entry), grid, [weights, more])
+        let [input, output] = self.input_to_output();
+        self.push_between([&input, &output], self.region(), (source, entry), grid, [weights, more])
     }
 
     /// Appends a kernel from the first of two tensors to the second, of which `region` is computed.
     pub(super) fn push_between(
         &mut self,
-        [from, to]: [TensorName; 2],
+        [from, to]: [&Operand<T>; 2],
         region: ComputedPart,
         (source, entry): (&Source, &'static str),
         grid: LaunchGrid,
         [weights, more]: [Vec<Argument<T>>; 2],
     ) -> Result<()> {
-        let mut arguments = vec![Argument::Tensor(from)];
+        let mut arguments = vec![from.memory()];
         arguments.extend(weights);
-        arguments.extend([
-            Argument::Tensor(to),
-            Argument::Extent(from),
-            Argument::Extent(to),
-            Argument::part(region),
-        ]);
+        arguments.extend([to.memory(), from.extent(), to.extent(), Argument::part(region)]);
         arguments.extend(more);
-        if to == TensorName::Output {
+        if Arc::ptr_eq(&to.tensor, &self.output.tensor) {
             arguments.extend(self.linked_operands());
         }
         self.append(source, entry, grid, arguments)
+    }
+
+    /// The tensors of most kernels.
+    pub(super) fn input_to_output(&self) -> [Operand<T>; 2] {
+        [self.inputs[0].clone(), self.output.clone()]
+    }
+
+    /// A tensor of `shape` between two steps.
+    pub(super) fn inner(&self, shape: Shape) -> Result<Operand<T>> {
+        let tensor = Arc::new(Tensor::new(self.runtime, shape, self.layout, Home::Device)?);
+        Ok(Operand { tensor, shape })
     }
 
     /// Constant data in a device buffer.
@@ -188,11 +198,6 @@ impl<T: Element> Builder<'_, T> {
         OpenClError::Unsupported { operator: self.layer.operator.to_string(), reason }
     }
 
-    /// Shape of the whole output as it is stored.
-    pub(super) fn output(&self) -> Shape {
-        stored(&self.layer.operator, self.layer.operator.output())
-    }
-
     pub(super) fn first_channel(&self) -> usize {
         self.part.channels.start as usize
     }
@@ -204,7 +209,7 @@ impl<T: Element> Builder<'_, T> {
 
     /// The part of the stored output that is computed.
     pub(super) fn region(&self) -> ComputedPart {
-        let stored = self.output();
+        let stored = self.output.shape;
         let mut part = ComputedPart {
             first: [0, 0, self.part.channels.start / CHANNELS as u32],
             size: [stored.width * stored.batch, stored.height, self.slices() as u32],
@@ -233,7 +238,7 @@ impl<T: Element> Builder<'_, T> {
         let operator = &self.layer.operator;
         source.link(functions, operator.multiplies_activations());
         let read = operator.inputs().into_iter().map(|shape| stored(operator, shape));
-        if read.chain([self.output()]).any(|shape| shape.batch > 1) {
+        if read.chain([self.output.shape]).any(|shape| shape.batch > 1) {
             source.option("BATCHED");
         }
         source
@@ -247,11 +252,7 @@ impl<T: Element> Builder<'_, T> {
     /// The arguments of the layer's linked functions: tensors and extents of the inputs after the
     /// operator's own.
     pub(super) fn linked_operands(&self) -> Vec<Argument<T>> {
-        let first = self.layer.operator.inputs().len();
-        (first..first + linked_operands(self.layer))
-            .flat_map(|input| {
-                [Argument::Tensor(TensorName::Input(input)), Argument::Extent(TensorName::Input(input))]
-            })
-            .collect()
+        let own = self.layer.operator.inputs().len();
+        self.inputs[own..].iter().flat_map(|input| [input.memory(), input.extent()]).collect()
     }
 }

@@ -9,9 +9,9 @@ use coexec_sim::workload::{
     Shape, Window,
 };
 
-use super::{Argument, Builder, LaunchGrid, TensorName};
+use super::{Argument, Builder, LaunchGrid};
 use crate::cpu::{Element, NEIGHBOUR_OFFSET, NEIGHBOUR_POWER, VARIANCE_OFFSET};
-use crate::opencl::{CHANNELS, Home, Result, Tensor, weights};
+use crate::opencl::{CHANNELS, Result, weights};
 use coexec_sim::kernel::gpu::Kernel;
 
 impl<T: Element> Builder<'_, T> {
@@ -59,12 +59,9 @@ impl<T: Element> Builder<'_, T> {
     /// A normalisation by each pixel's mean square, in three launches.
     pub(super) fn mean_square_norm(&mut self) -> Result<()> {
         self.check_whole_pixels()?;
-        let shape = self.output();
-        for channels in [shape.channels, 1] {
-            let part_way =
-                Tensor::new(self.runtime, shape.with_channels(channels), self.layout, Home::Device)?;
-            self.inner.push(part_way);
-        }
+        let [input, output] = self.input_to_output();
+        let shape = output.shape;
+        let [squares, factors] = [self.inner(shape)?, self.inner(shape.with_channels(1))?];
         let source = |linked: &[Elementwise]| {
             let body = include_str!("../kernels/mean_square_norm.cl");
             let mut source = self.source_linking("mean_square_norm", body, linked);
@@ -76,13 +73,11 @@ impl<T: Element> Builder<'_, T> {
         let [width, height, _] = region.size;
         let grid = LaunchGrid { threads: region.size, work_group: [columns, rows, slices] };
         let of_pixels = LaunchGrid { threads: [width, height, 1], work_group: [columns, rows, 1] };
-        let [input, squares, factors] = [TensorName::Input(0), TensorName::Inner(0), TensorName::Inner(1)];
-
-        self.push_between([input, squares], region, (&alone, "squares"), grid, [vec![], vec![]])?;
-        self.push_between([squares, factors], region, (&alone, "factors"), of_pixels, [vec![], vec![]])?;
-        let read = vec![Argument::Tensor(factors), self.per_channel(self.weights.kernel)?];
-        let more = vec![Argument::Extent(factors)];
-        self.push_between([input, TensorName::Output], region, (&linked, "products"), grid, [read, more])
+        self.push_between([&input, &squares], region, (&alone, "squares"), grid, [vec![], vec![]])?;
+        self.push_between([&squares, &factors], region, (&alone, "factors"), of_pixels, [vec![], vec![]])?;
+        let read = vec![factors.memory(), self.per_channel(self.weights.kernel)?];
+        let more = vec![factors.extent()];
+        self.push_between([&input, &output], region, (&linked, "products"), grid, [read, more])
     }
 
     /// Output elements that are each one input element, or zero.
@@ -132,18 +127,14 @@ impl<T: Element> Builder<'_, T> {
             // Writing to a string cannot fail.
             let _ = write!(calls, "add(source_{index}, extent_{index}, visits_{index}) ");
             let visits = [input.elements(), generic.step(index)].map(|elements| elements as u32);
-            let input = TensorName::Input(index);
-            arguments.extend([Argument::Tensor(input), Argument::Extent(input), Argument::numbers(visits)]);
+            let source = &self.inputs[index];
+            arguments.extend([source.memory(), source.extent(), Argument::numbers(visits)]);
         }
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(add)", &calls);
         let region = self.region();
-        arguments.extend([
-            Argument::Tensor(TensorName::Output),
-            Argument::Extent(TensorName::Output),
-            Argument::part(region),
-            Argument::numbers([generic.passes]),
-        ]);
+        arguments.extend([self.output.memory(), self.output.extent(), Argument::part(region)]);
+        arguments.push(Argument::numbers([generic.passes]));
         let grid = LaunchGrid { threads: region.size, work_group: self.dispatch.work_group };
         self.append(&source, "stand_in", grid, arguments)
     }
@@ -155,7 +146,7 @@ impl<T: Element> Builder<'_, T> {
             self.source_linking("elementwise", include_str!("../kernels/elementwise.cl"), &functions);
         // The function's own second tensor is the first operand.
         let operand = if elementwise.function.is_binary() {
-            vec![Argument::Tensor(TensorName::Input(1)), Argument::Extent(TensorName::Input(1))]
+            vec![self.inputs[1].memory(), self.inputs[1].extent()]
         } else {
             Vec::new()
         };
@@ -188,7 +179,7 @@ impl<T: Element> Builder<'_, T> {
             parameters.push(format!("SOURCE source_{index}, int extent_{index}"));
             // Writing to a string cannot fail.
             let _ = write!(calls, "copy(source_{index}, extent_{index}) ");
-            arguments.extend([Argument::Tensor(TensorName::Input(index)), Argument::numbers([extent])]);
+            arguments.extend([self.inputs[index].memory(), Argument::numbers([extent])]);
         }
         source.define("SOURCES", &parameters.join(", "));
         source.define("FOR_EACH_SOURCE(copy)", &calls);
@@ -199,11 +190,7 @@ impl<T: Element> Builder<'_, T> {
             source.option("ALIGNED");
         }
         let region = self.region();
-        arguments.extend([
-            Argument::Tensor(TensorName::Output),
-            Argument::Extent(TensorName::Output),
-            Argument::part(region),
-        ]);
+        arguments.extend([self.output.memory(), self.output.extent(), Argument::part(region)]);
         arguments.extend(self.linked_operands());
         let [width, height, slices] = region.size;
         let threads = [width, height, if along.is_some() { slices } else { 1 }];

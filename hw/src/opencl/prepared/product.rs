@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{self, Conv2d, Window};
 use opencl3::memory::Buffer;
 
-use super::{Argument, Builder, ComputedPart, INPUT_TO_OUTPUT, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, Operand};
 use crate::cpu::Element;
 use crate::opencl::{Blocks, CHANNELS, Result, Source, weights};
 
@@ -36,7 +36,8 @@ impl<T: Element> Builder<'_, T> {
         if blocks.groups > 1 {
             source.option("GROUPED");
         }
-        self.push_product(source, (blocks, weights), window, self.region(), INPUT_TO_OUTPUT)
+        let [input, output] = self.input_to_output();
+        self.push_product(source, (blocks, weights), window, self.region(), [&input, &output])
     }
 
     pub(super) fn mat_mul(&mut self, product: workload::Product) -> Result<()> {
@@ -47,11 +48,8 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source_linking("conv", include_str!("../kernels/conv.cl"), &[]);
         self.tile_options(&mut source);
         let threads = [count * blocks.block_slices, depth, product.batch as usize].map(|n| n as u32);
-        let mut arguments = vec![
-            Argument::Tensor(TensorName::Input(1)),
-            Argument::Weights(Arc::clone(&weights)),
-            Argument::Extent(TensorName::Input(1)),
-        ];
+        let ([left, output], right) = (self.input_to_output(), &self.inputs[1]);
+        let mut arguments = vec![right.memory(), Argument::Weights(Arc::clone(&weights)), right.extent()];
         let first_slice = self.first_channel() / CHANNELS;
         arguments.extend([depth, count, first_slice].map(|count| Argument::numbers([count as u32])));
         let grid = LaunchGrid { threads, work_group: ARRANGING_GROUP };
@@ -60,7 +58,7 @@ impl<T: Element> Builder<'_, T> {
         let mut source = self.source("conv", include_str!("../kernels/conv.cl"));
         source.option("ROW_WEIGHTS");
         source.option("NO_BIAS");
-        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), INPUT_TO_OUTPUT)
+        self.push_product(source, (blocks, weights), Window::valid(1), self.region(), [&left, &output])
     }
 
     /// The blocks of the part's output channels under the dispatch, for one tap and one group.
@@ -84,7 +82,7 @@ impl<T: Element> Builder<'_, T> {
         (packed, weights): (Blocks, Arc<Buffer<T>>),
         window: Window,
         region: ComputedPart,
-        tensors: [TensorName; 2],
+        tensors: [&Operand<T>; 2],
     ) -> Result<()> {
         let [x, y, slices] = self.dispatch.tile;
         let texels = u64::from(x) * u64::from(y) * u64::from(slices);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coexec_sim::workload::{Dimension, Pick, Window};
+use coexec_sim::workload::{Dimension, Pick, Shape, Window};
 use opencl3::memory::Buffer;
 
 use crate::cpu::Element;
@@ -26,27 +26,32 @@ impl ComputedPart {
     }
 }
 
-/// A tensor that a step reads or writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TensorName {
-    /// One of the layer's inputs.
-    Input(usize),
-    /// The layer's output.
-    Output,
-    /// An intermediate tensor between two steps.
-    Inner(usize),
+/// A tensor that a step reads or writes, and the shape under which it does.
+pub(super) struct Operand<T> {
+    pub(super) tensor: Arc<Tensor<T>>,
+    pub(super) shape: Shape,
 }
 
-/// The tensors of most kernels.
-pub(super) const INPUT_TO_OUTPUT: [TensorName; 2] = [TensorName::Input(0), TensorName::Output];
+impl<T> Clone for Operand<T> {
+    fn clone(&self) -> Self {
+        Self { tensor: Arc::clone(&self.tensor), ..*self }
+    }
+}
+
+impl<T> Operand<T> {
+    pub(super) fn memory(&self) -> Argument<T> {
+        Argument::Tensor(Arc::clone(&self.tensor))
+    }
+
+    pub(super) fn extent(&self) -> Argument<T> {
+        Argument::Extent(self.shape.into())
+    }
+}
 
 /// An argument of a kernel.
 pub(super) enum Argument<T> {
-    /// A tensor.
-    Tensor(TensorName),
-    /// Its extent.
-    Extent(TensorName),
-    /// Weights.
+    Tensor(Arc<Tensor<T>>),
+    Extent(Extent),
     Weights(Arc<Buffer<T>>),
     /// An integer, or a structure of integers.
     Numbers(Vec<i32>),
@@ -81,10 +86,10 @@ impl<T> Argument<T> {
     }
 }
 
-/// A kernel with its arguments.
+/// A kernel with its arguments, whose memory lives as long.
 pub(super) struct Step<T> {
     pub(super) kernel: GridKernel,
-    arguments: Vec<Argument<T>>,
+    _arguments: Vec<Argument<T>>,
 }
 
 /// Launch size of a step.
@@ -122,30 +127,15 @@ impl<T: Element> Step<T> {
         if let Some(signals) = signals {
             kernel.announce_through(signals, arguments.len() as u32)?;
         }
-        Ok(Self { kernel, arguments })
-    }
-
-    /// Sets every argument; each tensor is passed with the extent given with it.
-    pub(super) fn bind(
-        &self,
-        (inputs, extents): (&[Arc<Tensor<T>>], &[Extent]),
-        (output, output_extent): (&Tensor<T>, Extent),
-        inner: &[Tensor<T>],
-    ) -> Result<()> {
-        let tensor = |name: TensorName| match name {
-            TensorName::Input(input) => (&*inputs[input], extents[input]),
-            TensorName::Output => (output, output_extent),
-            TensorName::Inner(index) => (&inner[index], inner[index].extent()),
-        };
-        for (index, argument) in (0..).zip(&self.arguments) {
+        for (index, argument) in (0..).zip(&arguments) {
             match argument {
-                Argument::Tensor(name) => self.kernel.set_memory(index, tensor(*name).0.handle()),
-                Argument::Extent(name) => self.kernel.set(index, &[tensor(*name).1]),
-                Argument::Weights(buffer) => self.kernel.set_memory(index, &**buffer),
-                Argument::Numbers(numbers) => self.kernel.set(index, numbers),
+                Argument::Tensor(tensor) => kernel.set_memory(index, tensor.handle()),
+                Argument::Extent(extent) => kernel.set(index, &[*extent]),
+                Argument::Weights(buffer) => kernel.set_memory(index, &**buffer),
+                Argument::Numbers(numbers) => kernel.set(index, numbers),
             }?;
         }
-        Ok(())
+        Ok(Self { kernel, _arguments: arguments })
     }
 }
 

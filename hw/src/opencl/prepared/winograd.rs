@@ -11,9 +11,9 @@ use std::sync::Arc;
 use coexec_sim::kernel::gpu::{WINOGRAD_POINTS, WINOGRAD_SIDE, WINOGRAD_TILE};
 use coexec_sim::workload::{Conv2d, Elementwise, Shape, Window};
 
-use super::{Argument, Builder, ComputedPart, LaunchGrid, TensorName};
+use super::{Argument, Builder, ComputedPart, LaunchGrid, Operand};
 use crate::cpu::Element;
-use crate::opencl::{Home, Result, Source, Tensor};
+use crate::opencl::{Result, Source};
 
 /// Work-groups of the input transform, of which the first that fits is used (LiteRT sources).
 const TO_POINTS_GROUPS: [[u32; 3]; 5] = [[8, 6, 4], [8, 6, 2], [4, 6, 2], [4, 6, 1], [1, 6, 1]];
@@ -73,19 +73,18 @@ impl<T: Element> Builder<'_, T> {
         let count = tiles.iter().product();
         let points = |channels| Shape { batch: 1, height: WINOGRAD_POINTS, width: count, channels };
         let computed = self.slices() as u32 * 4;
-        for channels in [conv.input.channels, computed] {
-            self.inner.push(Tensor::new(self.runtime, points(channels), self.layout, Home::Device)?);
-        }
+        let [input, output] = self.input_to_output();
+        let [transformed, products] =
+            [self.inner(points(conv.input.channels))?, self.inner(points(computed))?];
         let grid = LaunchGrid {
             threads: [count, WINOGRAD_SIDE, conv.input.channels.div_ceil(4)],
             work_group: self.fitting(TO_POINTS_GROUPS),
         };
         let kernel = (&self.winograd_source(&[]), "to_points");
         let more = vec![Argument::window(&conv.window), Argument::numbers(tiles)];
-        let [pixels, points] = [TensorName::Input(0), TensorName::Inner(0)];
-        self.push_between([pixels, points], region, kernel, grid, [Vec::new(), more])?;
+        self.push_between([&input, &transformed], region, kernel, grid, [Vec::new(), more])?;
 
-        self.push_products(conv, count)?;
+        self.push_products(conv, count, [&transformed, &products])?;
 
         let grid = LaunchGrid {
             threads: [count, WINOGRAD_TILE, self.slices() as u32],
@@ -93,11 +92,10 @@ impl<T: Element> Builder<'_, T> {
         };
         let kernel = (&self.winograd_source(&self.linked()), "to_pixels");
         let bias = vec![self.per_channel(self.weights.bias)?];
-        let [products, pixels] = [TensorName::Inner(1), TensorName::Output];
-        self.push_between([products, pixels], region, kernel, grid, [bias, vec![Argument::numbers(tiles)]])
+        self.push_between([&products, &output], region, kernel, grid, [bias, vec![Argument::numbers(tiles)]])
     }
 
-    fn push_products(&mut self, conv: &Conv2d, count: u32) -> Result<()> {
+    fn push_products(&mut self, conv: &Conv2d, count: u32, points: [&Operand<T>; 2]) -> Result<()> {
         let blocks = self.dense_blocks([conv.input.channels, conv.output_channels]);
         let packed = blocks.pack(WINOGRAD_POINTS as usize, {
             let transformed = transformed_weights(conv, self.weights.kernel);
@@ -112,8 +110,7 @@ impl<T: Element> Builder<'_, T> {
         source.option("NO_BIAS");
         let size = [count, WINOGRAD_POINTS, self.slices() as u32];
         let region = ComputedPart { first: [0; 3], size, images: 1 };
-        let tensors = [TensorName::Inner(0), TensorName::Inner(1)];
-        self.push_product(source, (blocks, weights), Window::valid(1), region, tensors)
+        self.push_product(source, (blocks, weights), Window::valid(1), region, points)
     }
 
     /// The source of both transforms.
