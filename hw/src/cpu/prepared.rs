@@ -20,14 +20,19 @@ use crate::operands::{OperandError, Result, Weights};
 /// A layer with packed weights and the buffers it needs.
 pub struct Prepared<T: Element> {
     layer: Layer,
-    implementation: Implementation<T>,
-    /// Bounds that the operator's kernel applies to its results (a fused activation).
-    clamp: Option<[T; 2]>,
-    passes: Vec<Pass<T>>,
+    /// The operator, then the linked functions that run as passes of their own.
+    steps: Vec<Step<T>>,
     set: InstructionSet,
 }
 
-/// The implementation of an operator.
+/// A computation of all results.
+pub(super) struct Step<T> {
+    pub(super) implementation: Implementation<T>,
+    /// Bounds that it applies to the results (a fused activation).
+    pub(super) clamp: Option<[T; 2]>,
+}
+
+/// The implementation of a step.
 pub(super) enum Implementation<T> {
     Product(Product<T>),
     /// Both operands are inputs: the right one is packed on every run.
@@ -46,14 +51,8 @@ pub(super) enum Implementation<T> {
     Embedding(Vec<T>),
     /// What is computed in place of an operator without a kernel of its own.
     Generic(Generic),
-}
-
-/// A linked function that runs as a pass of its own after the operator.
-pub(super) struct Pass<T> {
-    pub(super) function: Function,
-    /// Index of the layer's input that a binary function reads, and how.
-    pub(super) input: Option<(usize, SecondOperand)>,
-    pub(super) clamp: Option<[T; 2]>,
+    /// A function of the preceding step's results. A binary one also reads the layer's input of this index.
+    Linked(Function, Option<(usize, SecondOperand)>),
 }
 
 impl<T: Element> Prepared<T> {
@@ -71,23 +70,14 @@ impl<T: Element> Prepared<T> {
         }
         layer.operator.check()?;
         weights.check(&layer.operator)?;
-        let (clamp, passes) = epilogue(layer);
-        let implementation = Implementation::new(&layer.operator, weights, clamp, set)?;
-        Ok(Self { layer: layer.clone(), implementation, clamp, passes, set })
+        let operator = Implementation::new(&layer.operator, weights, set)?;
+        Ok(Self { layer: layer.clone(), steps: steps(layer, operator), set })
     }
 }
 
 impl<T: Element> Implementation<T> {
-    fn new(
-        operator: &Operator,
-        weights: &Weights<'_>,
-        clamp: Option<[T; 2]>,
-        set: InstructionSet,
-    ) -> Result<Self> {
-        let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(T::from_f32);
-        let product = |dimensions: Dimensions| {
-            Product::new(dimensions, T::micro_kernel(set), clamp.unwrap_or(unbounded))
-        };
+    fn new(operator: &Operator, weights: &Weights<'_>, set: InstructionSet) -> Result<Self> {
+        let product = |dimensions: Dimensions| Product::new(dimensions, T::micro_kernel(set));
         let pooling = |window: &Window, input, kind| {
             Self::Pooling(Pooling { window: SlidingWindow::new(window, input, operator.output()), kind })
         };
@@ -205,27 +195,25 @@ fn depthwise<T: Element>(conv: &DepthwiseConv2d, weights: &Weights<'_>) -> Depth
     }
 }
 
-/// Splits the linked functions into bounds that the operator's kernel applies, and passes for the
-/// rest.
-fn epilogue<T: Element>(layer: &Layer) -> (Option<[T; 2]>, Vec<Pass<T>>) {
-    let mut clamp = None;
-    let mut passes: Vec<Pass<T>> = Vec::new();
+/// The steps of a layer. A linked function is bounds that the preceding step applies, or a step of its own.
+fn steps<T: Element>(layer: &Layer, operator: Implementation<T>) -> Vec<Step<T>> {
+    let mut steps = Vec::new();
+    let mut last = Step { implementation: operator, clamp: None };
     let mut next_input = layer.operator.inputs().len();
     let linked = layer.linked.operators(layer.operator.output());
     for (elementwise, (function, is_fused)) in linked.zip(linked_functions(layer)) {
         match bounds(function) {
-            Some(bounds) if is_fused => {
-                let slot = passes.last_mut().map_or(&mut clamp, |pass| &mut pass.clamp);
-                *slot = Some(bounds.map(T::from_f32));
-            }
+            Some(bounds) if is_fused => last.clamp = Some(bounds.map(T::from_f32)),
             _ => {
                 let input = function.is_binary().then(|| (next_input, elementwise.second_operand()));
                 next_input += usize::from(function.is_binary());
-                passes.push(Pass { function, input, clamp: None });
+                let implementation = Implementation::Linked(function, input);
+                steps.push(std::mem::replace(&mut last, Step { implementation, clamp: None }));
             }
         }
     }
-    (clamp, passes)
+    steps.push(last);
+    steps
 }
 
 /// The bounds of a function that is a clamp.

@@ -32,7 +32,6 @@ pub(super) struct Product<T> {
     pub(super) panels: Vec<Panels<T>>,
     /// Inputs that windows read in the padding.
     zeros: Aligned<T>,
-    clamp: [T; 2],
 }
 
 /// Sizes of a product and the layout of its operands.
@@ -63,6 +62,8 @@ pub(super) struct Part<T> {
     pub(super) channels: Range<usize>,
     /// Output pixels computed.
     pub(super) stretches: Stretches,
+    /// Bounds of the results.
+    pub(super) clamp: Option<[T; 2]>,
 }
 
 // SAFETY: blocks write disjoint results (this module's invariant), and the creator of a part
@@ -97,11 +98,11 @@ impl Dimensions {
 
 impl<T: Element> Product<T> {
     /// A product with zero weights.
-    pub(super) fn new(dimensions: Dimensions, kernel: MicroKernel<T>, clamp: [T; 2]) -> Self {
+    pub(super) fn new(dimensions: Dimensions, kernel: MicroKernel<T>) -> Self {
         let Dimensions { groups, group_channels, group_inputs, .. } = dimensions;
         let depth = dimensions.depth();
         let panels = (0..groups).map(|_| Panels::zeros(kernel.channels, group_channels, depth)).collect();
-        Self { kernel, dimensions, panels, zeros: Aligned::zeros(group_inputs), clamp }
+        Self { kernel, dimensions, panels, zeros: Aligned::zeros(group_inputs) }
     }
 
     /// The part's size in the terms of the simulator's model.
@@ -183,7 +184,7 @@ impl<T: Element> Product<T> {
         // The activation's bounds apply after the last depth block only.
         let is_last = k + depth.taps * depth.inputs == weights.depth;
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY].map(|bound| T::from_f32(bound));
-        let clamp = if is_last { self.clamp } else { unbounded };
+        let clamp = part.clamp.filter(|_| is_last).unwrap_or(unbounded);
         let kernel = if pixels.computed == 1 { self.kernel.vector } else { self.kernel.tile };
         let first_result = group * self.dimensions.output_step + pixels.first * self.dimensions.output_stride;
         for panel in panels.clone() {

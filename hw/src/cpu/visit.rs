@@ -10,7 +10,7 @@ use coexec_sim::workload::{Function, Generic, Interpolation, Pick, Resize, Secon
 use coexec_sim::{InstructionSet, Region};
 
 use super::element::PlainRegister;
-use super::prepared::{Implementation, Pass};
+use super::prepared::{Implementation, Step};
 use super::{Element, Vector, elementwise, normalise};
 use crate::operands::{Stretches, indices, row_pixels};
 
@@ -69,18 +69,12 @@ impl<T> Results<T> {
     }
 }
 
-/// An operator with bounds of its results, or a function linked to it.
-pub(super) enum Computation<'a, T> {
-    Operator(&'a Implementation<T>, Option<[T; 2]>),
-    Pass(&'a Pass<T>),
-}
-
 /// Copies of one value that a function of two tensors reads at a time.
 const REPEATED: usize = 16;
 
 /// A step over a range of the pixels.
 pub(super) struct Visit<'a, T: Element> {
-    pub(super) step: &'a Computation<'a, T>,
+    pub(super) step: &'a Step<T>,
     pub(super) inputs: &'a [&'a [T]],
     pub(super) results: &'a Results<T>,
     /// Shape of the whole output.
@@ -138,18 +132,9 @@ impl<T: Element> Visit<'_, T> {
             // SAFETY: the caller vouches for the results; every thread has pixels or channels of
             // its own.
             let (pixel, to) = unsafe { self.results.pixel(index) };
-            let clamp = match self.step {
-                Computation::Operator(kind, clamp) => {
-                    // SAFETY: the caller vouches for the instructions.
-                    unsafe { self.compute::<V>(kind, pixel, to) };
-                    *clamp
-                }
-                Computation::Pass(pass) => {
-                    self.apply(pass.function, pass.input, pixel, to);
-                    pass.clamp
-                }
-            };
-            if let Some(bounds) = clamp {
+            // SAFETY: the caller vouches for the instructions.
+            unsafe { self.compute::<V>(pixel, to) };
+            if let Some(bounds) = self.step.clamp {
                 elementwise::clamp(to, bounds);
             }
         }
@@ -160,10 +145,10 @@ impl<T: Element> Visit<'_, T> {
     /// # Safety
     /// The processor has the instructions of `V`.
     #[inline(always)]
-    unsafe fn compute<V: Vector<T>>(&self, kind: &Implementation<T>, pixel: usize, to: &mut [T]) {
+    unsafe fn compute<V: Vector<T>>(&self, pixel: usize, to: &mut [T]) {
         let (channels, first) = (self.output.channels as usize, self.results.channels.start);
         let inputs = self.inputs;
-        match kind {
+        match &self.step.implementation {
             // SAFETY: the caller vouches for the instructions.
             Implementation::Depthwise(depthwise) => unsafe {
                 depthwise.pixel::<V>(inputs[0], pixel, first, to);
@@ -197,6 +182,7 @@ impl<T: Element> Visit<'_, T> {
                     *to = T::from_f32(summed(generic, inputs, pixel * channels + first + channel));
                 }
             }
+            Implementation::Linked(function, input) => self.apply(*function, *input, pixel, to),
             Implementation::Product(_) | Implementation::BatchedProduct(_) => {
                 unreachable!("products are computed in blocks")
             }

@@ -5,12 +5,24 @@ use std::ops::Range;
 use coexec_sim::kernel::cpu::coexec::{Division, depthwise_threads};
 use coexec_sim::{Operator, Region, Shape};
 
-use super::Implementation;
+use super::{Implementation, Step};
 use crate::cpu::product::Product;
-use crate::cpu::visit::{Computation, Results, Visit};
+use crate::cpu::visit::{Results, Visit};
 use crate::cpu::{Element, Prepared, ThreadPool, product};
 use crate::operands;
 use crate::operands::{OperandError, Result, Stretches};
+
+impl<T> Step<T> {
+    /// Its product, if it is one.
+    fn product(&self) -> Option<&Product<T>> {
+        let (Implementation::Product(product) | Implementation::BatchedProduct(product)) =
+            &self.implementation
+        else {
+            return None;
+        };
+        Some(product)
+    }
+}
 
 impl<T: Element> Prepared<T> {
     /// Computes `part` of the layer into its place in `output`, the whole output tensor. `inputs`
@@ -45,34 +57,29 @@ impl<T: Element> Prepared<T> {
         }
         let results = Results::new(output.cast(), self.layer.operator.output(), part);
         self.pack_right_operand(pool, inputs, part);
-        match &self.implementation {
-            Implementation::Product(product) | Implementation::BatchedProduct(product) => {
-                for part in self.product_parts(product, inputs[0].as_ptr(), &results).into_iter().flatten() {
-                    let division = Division::new(&product.extent(&part), pool.threads());
-                    pool.self_scheduled(division.threads, division.blocks(), &|block| {
-                        // SAFETY: input and output have the operator's sizes, nothing else accesses
-                        // the part, and the instructions were checked.
-                        unsafe { product.block(&part, &division, block) };
-                    });
-                }
+        for step in &self.steps {
+            let Some(product) = step.product() else {
+                self.share_out(pool, step, inputs, &results);
+                continue;
+            };
+            let factors = (product, step.clamp);
+            for part in self.product_parts(factors, inputs[0].as_ptr(), &results).into_iter().flatten() {
+                let division = Division::new(&product.extent(&part), pool.threads());
+                pool.self_scheduled(division.threads, division.blocks(), &|block| {
+                    // SAFETY: input and output have the operator's sizes, nothing else accesses the part, and the
+                    // instructions were checked.
+                    unsafe { product.block(&part, &division, block) };
+                });
             }
-            kind => self.share_out(pool, &Computation::Operator(kind, self.clamp), inputs, &results),
-        }
-        for pass in &self.passes {
-            self.share_out(pool, &Computation::Pass(pass), inputs, &results);
         }
         Ok(())
     }
 
     /// How a product is divided among `threads` threads; `None` for other operators.
     pub fn division(&self, part: Region, threads: usize) -> Option<Division> {
-        let (Implementation::Product(product) | Implementation::BatchedProduct(product)) =
-            &self.implementation
-        else {
-            return None;
-        };
+        let product = self.steps[0].product()?;
         let results = Results::new(std::ptr::null_mut(), self.layer.operator.output(), part);
-        let parts = self.product_parts(product, std::ptr::null(), &results);
+        let parts = self.product_parts((product, None), std::ptr::null(), &results);
         let part = parts.into_iter().flatten().next()?;
         Some(Division::new(&product.extent(&part), threads))
     }
@@ -91,7 +98,7 @@ impl<T: Element> Prepared<T> {
     /// Packs the right operands of products of two inputs.
     fn pack_right_operand(&mut self, pool: &mut ThreadPool, inputs: &[&[T]], part: Region) {
         let threads = self.division(part, pool.threads()).map_or(1, |division| division.threads);
-        let Implementation::BatchedProduct(product) = &mut self.implementation else { return };
+        let Implementation::BatchedProduct(product) = &mut self.steps[0].implementation else { return };
         let panels = product.panels.as_mut_slice();
         let matrix = inputs[1].len() / panels.len();
         pool.for_each_mut(threads, panels, &|index, panels| {
@@ -103,7 +110,7 @@ impl<T: Element> Prepared<T> {
     /// groups at the start and end of the channel range.
     fn product_parts(
         &self,
-        product: &Product<T>,
+        (product, clamp): (&Product<T>, Option<[T; 2]>),
         input: *const T,
         results: &Results<T>,
     ) -> [Option<product::Part<T>>; 3] {
@@ -114,6 +121,7 @@ impl<T: Element> Prepared<T> {
                 groups,
                 channels,
                 stretches: results.stretches,
+                clamp,
             })
         };
         let channels = results.channels.clone();
@@ -138,23 +146,13 @@ impl<T: Element> Prepared<T> {
     }
 
     /// Threads that share a step by rows of output; most steps run on the calling thread alone.
-    fn threads(step: &Computation<'_, T>, results: &Results<T>, most: usize) -> usize {
-        match step {
-            Computation::Operator(Implementation::Depthwise(depthwise), _) => {
-                let macs = results.pixels() * results.channels.len() * depthwise.window.taps();
-                depthwise_threads(macs as u64, most)
-            }
-            _ => 1,
-        }
+    fn threads(step: &Step<T>, results: &Results<T>, most: usize) -> usize {
+        let Implementation::Depthwise(depthwise) = &step.implementation else { return 1 };
+        let macs = results.pixels() * results.channels.len() * depthwise.window.taps();
+        depthwise_threads(macs as u64, most)
     }
 
-    fn share_out(
-        &self,
-        pool: &mut ThreadPool,
-        step: &Computation<'_, T>,
-        inputs: &[&[T]],
-        results: &Results<T>,
-    ) {
+    fn share_out(&self, pool: &mut ThreadPool, step: &Step<T>, inputs: &[&[T]], results: &Results<T>) {
         let output = self.layer.operator.output();
         let visit = |pixels: Range<usize>| {
             // SAFETY: the instructions were checked; each pixel is visited once, and inputs and
