@@ -25,6 +25,7 @@ pub(crate) mod prepared;
 mod runtime;
 pub(crate) mod signals;
 mod source;
+mod step;
 mod tensor;
 pub(crate) mod traffic;
 pub(crate) mod visible;

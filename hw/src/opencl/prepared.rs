@@ -7,7 +7,6 @@ pub(crate) mod arrangement;
 mod builder;
 mod pixelwise;
 mod product;
-mod step;
 mod winograd;
 
 use std::sync::Arc;
@@ -18,11 +17,11 @@ use coexec_sim::kernel::gpu::{Kernel, Launch, Linearisation};
 use coexec_sim::workload::{DataType, Layer, Layout, Operator, Shape};
 use opencl3::event::Event;
 
+use super::step::{Argument, ComputedPart, LaunchGrid, Operand, Step};
 use super::{CHANNELS, OpenClError, Queued, Result, Runtime, Signals, Tensor, Timing};
 use crate::cpu::Element;
 use crate::operands::{self, OperandError, Weights};
 use builder::Builder;
-use step::{Argument, ComputedPart, LaunchGrid, Operand, Step};
 
 /// How a layer is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

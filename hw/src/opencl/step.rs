@@ -1,12 +1,12 @@
-//! One kernel launch of a layer: its arguments, grid and work-group.
+//! A kernel launch with all its arguments, its grid and work-group.
 
 use std::sync::Arc;
 
 use coexec_sim::workload::{Dimension, Pick, Shape, Window};
 use opencl3::memory::Buffer;
 
+use super::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor};
 use crate::cpu::Element;
-use crate::opencl::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor};
 
 /// The part of a tensor that is computed, in columns, rows and slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl<T> Operand<T> {
 pub(super) enum Argument<T> {
     Tensor(Arc<Tensor<T>>),
     Extent(Extent),
-    Weights(Arc<Buffer<T>>),
+    Buffer(Arc<Buffer<T>>),
     /// An integer, or a structure of integers.
     Numbers(Vec<i32>),
 }
@@ -86,10 +86,11 @@ impl<T> Argument<T> {
     }
 }
 
-/// A kernel with its arguments, whose memory lives as long.
+/// A kernel with its arguments.
 pub(super) struct Step<T> {
     pub(super) kernel: GridKernel,
-    _arguments: Vec<Argument<T>>,
+    #[allow(dead_code, reason = "their memory lives as long as the kernel")]
+    pub(super) arguments: Vec<Argument<T>>,
 }
 
 /// Launch size of a step.
@@ -131,11 +132,11 @@ impl<T: Element> Step<T> {
             match argument {
                 Argument::Tensor(tensor) => kernel.set_memory(index, tensor.handle()),
                 Argument::Extent(extent) => kernel.set(index, &[*extent]),
-                Argument::Weights(buffer) => kernel.set_memory(index, &**buffer),
+                Argument::Buffer(buffer) => kernel.set_memory(index, &**buffer),
                 Argument::Numbers(numbers) => kernel.set(index, numbers),
             }?;
         }
-        Ok(Self { kernel, _arguments: arguments })
+        Ok(Self { kernel, arguments })
     }
 }
 

@@ -12,9 +12,10 @@ use coexec_sim::{Bytes, Picos};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE};
 
+use super::step::{Argument, LaunchGrid, Step};
 use super::{
-    GridKernel, Home, HostVisibleMemory, Queued, Result, Runtime, Signals, Source, Tensor, Timing,
-    duration_to_picos, finish, flush, map, poll, stamping, unmap,
+    Home, HostVisibleMemory, Queued, Result, Runtime, Signals, Source, Tensor, Timing, duration_to_picos,
+    finish, flush, map, poll, stamping, unmap,
 };
 use coexec_sim::plan::{Region, Span};
 use coexec_sim::schedule::Memory;
@@ -30,14 +31,10 @@ const STREAM_GROUP: usize = 256;
 
 /// Time limit of a launch or a copy.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Parameters of the `busy` kernel before those of an announcement.
-const BUSY_PARAMETERS: u32 = 2;
-
 /// A kernel with its arguments set.
 pub(crate) struct BoundKernel {
     runtime: Arc<Runtime>,
-    kernel: GridKernel,
-    memory: Vec<Buffer<f32>>,
+    step: Step<f32>,
     bytes: Bytes,
 }
 
@@ -49,41 +46,24 @@ pub(crate) struct MappedBuffer {
 }
 
 impl BoundKernel {
-    /// The kernel `name` of `source` over `global` threads in groups of `local`. Its first
-    /// arguments are `memory`, then `numbers`.
-    fn new(
-        runtime: &Arc<Runtime>,
-        (source, name): (&Source, &'static str),
-        [global, local]: [[usize; 2]; 2],
-        memory: Vec<Buffer<f32>>,
-        numbers: &[u32],
-    ) -> Result<Self> {
-        let grid = [global, local].map(|[columns, rows]| [columns, rows, 1]);
-        let kernel = GridKernel::new(runtime, source, name, grid)?;
-        let bound = Self { runtime: Arc::clone(runtime), kernel, memory, bytes: Bytes::ZERO };
-        for (index, memory) in (0..).zip(&bound.memory) {
-            bound.kernel.set_memory(index, memory)?;
-        }
-        for (index, &number) in (bound.memory.len() as u32..).zip(numbers) {
-            bound.kernel.set(index, &[number])?;
-        }
-        Ok(bound)
-    }
-
     /// A kernel that reads the texels of `bytes` (rounded up to a power of two) in order and writes
     /// as many, without arithmetic. It moves twice the bytes.
     pub(crate) fn stream(runtime: &Arc<Runtime>, bytes: usize) -> Result<Self> {
         let group = group_size(runtime);
         let count = (bytes / TEXEL_BYTES).next_power_of_two().max(group);
         let source = Source::new("traffic", include_str!("kernels/traffic.cl"));
-        let memory = vec![zeros(runtime, count)?, zeros(runtime, count)?];
-        let stream = Self::new(runtime, (&source, "stream"), [[count, 1], [group, 1]], memory, &[0])?;
-        Ok(Self { bytes: Bytes((2 * count * TEXEL_BYTES) as u64), ..stream })
+        // Pages that were never written may all map to one physical page.
+        let zeros = vec![0.0; count * TEXEL];
+        let [from, to] = [runtime.buffer_of(&zeros)?, runtime.buffer_of(&zeros)?].map(Arc::new);
+        let arguments = vec![Argument::Buffer(from), Argument::Buffer(to), Argument::numbers([0])];
+        let step = Step::new(runtime, (source, None), "stream", in_groups(count, group), arguments)?;
+        let bytes = Bytes((2 * count * TEXEL_BYTES) as u64);
+        Ok(Self { runtime: Arc::clone(runtime), step, bytes })
     }
 
     /// Makes a streaming kernel perform `work` multiply-adds per texel.
     pub(crate) fn set_work(&mut self, work: u32) -> Result<()> {
-        self.kernel.set(2, &[work])
+        self.step.kernel.set(2, &[work])
     }
 
     /// A compute-only kernel of `groups` groups of `threads` threads, each with `steps` dependent
@@ -99,17 +79,11 @@ impl BoundKernel {
         steps: u32,
         signals: Option<&Signals>,
     ) -> Result<Self> {
-        let mut source = Source::new("busy", include_str!("kernels/busy.cl"));
-        if let Some(signals) = signals {
-            signals.announce_in(&mut source);
-        }
-        let memory = vec![runtime.buffer(groups * threads)?];
-        let grid = [[groups * threads, 1], [threads, 1]];
-        let mut busy = Self::new(runtime, (&source, "busy"), grid, memory, &[steps])?;
-        if let Some(signals) = signals {
-            busy.kernel.announce_through(signals, BUSY_PARAMETERS)?;
-        }
-        Ok(busy)
+        let source = Source::new("busy", include_str!("kernels/busy.cl"));
+        let all = groups * threads;
+        let arguments = vec![Argument::Buffer(Arc::new(runtime.buffer(all)?)), Argument::numbers([steps])];
+        let step = Step::new(runtime, (source, signals), "busy", in_groups(all, threads), arguments)?;
+        Ok(Self { runtime: Arc::clone(runtime), step, bytes: Bytes::ZERO })
     }
 
     /// Bytes that one launch moves.
@@ -119,12 +93,12 @@ impl BoundKernel {
 
     /// Enqueues one launch.
     pub(crate) fn enqueue(&self) -> Result<Event> {
-        self.kernel.enqueue(&self.runtime)
+        self.step.kernel.enqueue(&self.runtime)
     }
 
     /// Enqueues one launch that announces `number` at its end, if it announces at all.
     pub(crate) fn enqueue_announcing(&mut self, number: u32) -> Result<Event> {
-        self.kernel.announce(number)?;
+        self.step.kernel.announce(number)?;
         self.enqueue()
     }
 
@@ -144,7 +118,7 @@ impl BoundKernel {
     }
 
     fn queued(&self, count: u32) -> Result<Queued> {
-        Queued::new(&self.runtime, self.kernel.name, || (0..count).map(|_| self.enqueue()).collect())
+        Queued::new(&self.runtime, self.step.kernel.name, || (0..count).map(|_| self.enqueue()).collect())
     }
 }
 
@@ -154,10 +128,10 @@ fn group_size(runtime: &Runtime) -> usize {
     1 << most.ilog2()
 }
 
-/// A buffer of `count` zeroed texels. Pages that were never written may all map to one physical
-/// page.
-fn zeros(runtime: &Runtime, count: usize) -> Result<Buffer<f32>> {
-    runtime.buffer_of(&vec![0.0; count * TEXEL])
+/// A row of `threads` threads in groups of `group`.
+fn in_groups(threads: usize, group: usize) -> LaunchGrid {
+    let [threads, work_group] = [threads, group].map(|count| [count as u32, 1, 1]);
+    LaunchGrid { threads, work_group }
 }
 
 impl MappedBuffer {
@@ -248,13 +222,20 @@ mod tests {
         crate::tests::device().map(|(lock, device)| (lock, Runtime::new(device).unwrap()))
     }
 
+    fn buffer(launched: &mut BoundKernel, argument: usize) -> &mut Buffer<f32> {
+        let Argument::Buffer(buffer) = &mut launched.step.arguments[argument] else {
+            panic!("it is a buffer")
+        };
+        Arc::get_mut(buffer).unwrap()
+    }
+
     /// Sets each texel of the first buffer to its index, runs, and reads the second buffer.
     fn moved(runtime: &Arc<Runtime>, launched: &mut BoundKernel, texels: usize) -> Vec<usize> {
         let numbers: Vec<f32> = (0..texels * TEXEL).map(|number| (number / TEXEL) as f32).collect();
-        runtime.fill(&mut launched.memory[0], &numbers).unwrap();
+        runtime.fill(buffer(launched, 0), &numbers).unwrap();
         launched.run().unwrap();
         let mut result = vec![0.0_f32; texels * TEXEL];
-        runtime.fetch(&launched.memory[1], &mut result).unwrap();
+        runtime.fetch(buffer(launched, 1), &mut result).unwrap();
         result.iter().step_by(TEXEL).map(|&number| number as usize).collect()
     }
 

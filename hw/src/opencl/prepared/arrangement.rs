@@ -7,7 +7,7 @@ use std::time::Duration;
 use coexec_sim::workload::{Layout, Shape};
 use opencl3::event::Event;
 
-use super::step::{LaunchGrid, Operand, Step};
+use super::{LaunchGrid, Operand, Step};
 use crate::cpu::Element;
 use crate::opencl::{Extent, Home, Queued, Result, Source, Tensor, Timing};
 

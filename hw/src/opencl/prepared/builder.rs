@@ -178,7 +178,7 @@ impl<T: Element> Builder<'_, T> {
 
     /// Constant data in a device buffer.
     pub(super) fn constants(&self, numbers: &[T]) -> Result<Argument<T>> {
-        Ok(Argument::Weights(Arc::new(self.runtime.buffer_of(numbers)?)))
+        Ok(Argument::Buffer(Arc::new(self.runtime.buffer_of(numbers)?)))
     }
 
     /// One of `values` per computed channel, padded with zeros.

@@ -49,7 +49,7 @@ impl<T: Element> Builder<'_, T> {
         self.tile_options(&mut source);
         let threads = [count * blocks.block_slices, depth, product.batch as usize].map(|n| n as u32);
         let ([left, output], right) = (self.input_to_output(), &self.inputs[1]);
-        let mut arguments = vec![right.memory(), Argument::Weights(Arc::clone(&weights)), right.extent()];
+        let mut arguments = vec![right.memory(), Argument::Buffer(Arc::clone(&weights)), right.extent()];
         let first_slice = self.first_channel() / CHANNELS;
         arguments.extend([depth, count, first_slice].map(|count| Argument::numbers([count as u32])));
         let grid = LaunchGrid { threads, work_group: ARRANGING_GROUP };
@@ -97,7 +97,7 @@ impl<T: Element> Builder<'_, T> {
         let groups =
             [packed.depth(), packed.input_channels / packed.groups, packed.output_channels / packed.groups];
         let more = vec![Argument::window(&window), Argument::numbers(groups.map(|count| count as u32))];
-        let weights = vec![Argument::Weights(weights), self.per_channel(self.weights.bias)?];
+        let weights = vec![Argument::Buffer(weights), self.per_channel(self.weights.bias)?];
         let grid = LaunchGrid {
             threads: self.dispatch.linearisation.grid(region.blocks(self.dispatch.tile)),
             work_group: self.dispatch.work_group,
