@@ -51,7 +51,7 @@ pub(crate) use events::{
 use launch::{GridKernel, Handle};
 pub(crate) use signals::{FlagHome, SPIN_LIMIT, Signals};
 use source::Source;
-use tensor::Extent;
+use tensor::extent;
 pub(crate) use traffic::{BoundKernel, DeviceCopies, MappedBuffer};
 pub(crate) use visible::HostVisibleMemory;
 use visible::{map, unmap};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coexec_sim::workload::{Dimension, Pick, Shape, Window};
 use opencl3::memory::Buffer;
 
-use super::{DeviceKind, Extent, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor};
+use super::{DeviceKind, GridKernel, OpenClError, Result, Runtime, Signals, Source, Tensor, extent};
 use crate::cpu::Element;
 
 /// The part of a tensor that is computed, in columns, rows and slices.
@@ -44,14 +44,13 @@ impl<T> Operand<T> {
     }
 
     pub(super) fn extent(&self) -> Argument<T> {
-        Argument::Extent(self.shape.into())
+        Argument::numbers(extent(self.shape))
     }
 }
 
 /// An argument of a kernel.
 pub(super) enum Argument<T> {
     Tensor(Arc<Tensor<T>>),
-    Extent(Extent),
     Buffer(Arc<Buffer<T>>),
     /// An integer, or a structure of integers.
     Numbers(Vec<i32>),
@@ -131,7 +130,6 @@ impl<T: Element> Step<T> {
         for (index, argument) in (0..).zip(&arguments) {
             match argument {
                 Argument::Tensor(tensor) => kernel.set_memory(index, tensor.handle()),
-                Argument::Extent(extent) => kernel.set(index, &[*extent]),
                 Argument::Buffer(buffer) => kernel.set_memory(index, &**buffer),
                 Argument::Numbers(numbers) => kernel.set(index, numbers),
             }?;

@@ -13,28 +13,11 @@ use super::{CHANNELS, Handle, HostVisibleMemory, Naming, OpenClError, Result, Ru
 use crate::cpu::Element;
 use crate::operands::OperandError;
 
-/// A tensor's extent as passed to kernels. The images of a batch are interleaved column by column
-/// in the width.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) width: i32,
-    pub(super) height: i32,
-    pub(super) slices: i32,
-    pub(super) batch: i32,
-    pub(super) channels: i32,
-}
-
-impl From<Shape> for Extent {
-    fn from(shape: Shape) -> Self {
-        Self {
-            width: (shape.width * shape.batch) as i32,
-            height: shape.height as i32,
-            slices: slices(shape.channels) as i32,
-            batch: shape.batch as i32,
-            channels: shape.channels as i32,
-        }
-    }
+/// The extent of a tensor of `shape` as passed to kernels: width, height, slices, images, channels. The images of
+/// a batch are interleaved column by column in the width.
+pub(super) fn extent(shape: Shape) -> [u32; 5] {
+    let Shape { batch, height, width, channels } = shape;
+    [width * batch, height, slices(channels), batch, channels]
 }
 
 /// The memory of a tensor, and how the host accesses it.
@@ -91,7 +74,7 @@ impl<T: Element> Tensor<T> {
         let elements = elements(shape, layout);
         let memory = match (layout, home) {
             (Layout::Image, Home::Device) => {
-                let [_, [width, height, _]] = whole_image(Extent::from(shape));
+                let [_, [width, height, _]] = whole_image(shape);
                 Memory::Image(runtime.image::<T>(width, height)?)
             }
             (Layout::Image, _) => {
@@ -109,7 +92,7 @@ impl<T: Element> Tensor<T> {
 
     /// Whether the device has images that hold a tensor of `shape`.
     pub(crate) fn fits_image(runtime: &Runtime, shape: Shape) -> bool {
-        let [_, [width, height, _]] = whole_image(Extent::from(shape));
+        let [_, [width, height, _]] = whole_image(shape);
         runtime.device().images.is_some_and(|[widest, highest]| width <= widest && height <= highest)
     }
 
@@ -141,10 +124,6 @@ impl<T: Element> Tensor<T> {
         elements(self.shape, self.layout)
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        Extent::from(self.shape)
-    }
-
     /// The tensor as a kernel argument.
     pub(super) fn handle(&self) -> Handle {
         match &self.memory {
@@ -172,7 +151,7 @@ impl<T: Element> Tensor<T> {
                 Ok(())
             }
             Memory::Image(image) => {
-                let [origin, region] = whole_image(Extent::from(self.shape));
+                let [origin, region] = whole_image(self.shape);
                 // SAFETY: the copy is blocking, so `arranged` outlives it; it holds all texels of
                 // the image.
                 let event = unsafe {
@@ -197,13 +176,12 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// Where the device fails.
     pub fn read(&self) -> Result<Vec<T>> {
-        let extent = self.extent();
         let mut arranged = vec![T::default(); self.elements()];
         match &self.memory {
             Memory::Buffer(buffer) => self.runtime.fetch(buffer, &mut arranged)?,
             Memory::Visible(memory) => memory.read(&mut arranged),
             Memory::Image(image) => {
-                let [origin, region] = whole_image(extent);
+                let [origin, region] = whole_image(self.shape);
                 // SAFETY: the copy is blocking, so `arranged` outlives it; it holds as many texels
                 // as the image.
                 let event = unsafe {
@@ -228,21 +206,19 @@ impl<T: Element> Tensor<T> {
 fn elements(shape: Shape, layout: Layout) -> usize {
     match layout {
         Layout::Buffer => shape.elements() as usize,
-        Layout::Image | Layout::SlicedBuffer => {
-            whole_image(Extent::from(shape))[1].iter().product::<usize>() * CHANNELS
-        }
+        Layout::Image | Layout::SlicedBuffer => whole_image(shape)[1].iter().product::<usize>() * CHANNELS,
     }
 }
 
 /// Origin and region of the whole image of a tensor.
-fn whole_image(extent: Extent) -> [[usize; 3]; 2] {
-    [[0; 3], [extent.width as usize, extent.height as usize * extent.slices as usize, 1]]
+fn whole_image(shape: Shape) -> [[usize; 3]; 2] {
+    let [width, height, slices, ..] = extent(shape).map(|side| side as usize);
+    [[0; 3], [width, height * slices, 1]]
 }
 
 /// Element index of a channel in an image or a sliced buffer.
-fn index(extent: Extent, layout: Layout, [image, y, x, channel]: [usize; 4]) -> usize {
-    let [width, height, slices, batch] =
-        [extent.width, extent.height, extent.slices, extent.batch].map(|side| side as usize);
+fn index(shape: Shape, layout: Layout, [image, y, x, channel]: [usize; 4]) -> usize {
+    let [width, height, slices, batch, _] = extent(shape).map(|side| side as usize);
     let (column, slice) = (x * batch + image, channel / CHANNELS);
     let row = if layout == Layout::Image { y * slices + slice } else { slice * height + y };
     (row * width + column) * CHANNELS + channel % CHANNELS
@@ -250,12 +226,11 @@ fn index(extent: Extent, layout: Layout, [image, y, x, channel]: [usize; 4]) -> 
 
 /// The index in `layout` of each element in the host's order.
 fn places(shape: Shape, layout: Layout) -> impl Iterator<Item = usize> {
-    let extent = Extent::from(shape);
     let [batch, height, width, channels] =
         [shape.batch, shape.height, shape.width, shape.channels].map(|side| side as usize);
     (0..batch * height * width).flat_map(move |pixel| {
         let (image, y, x) = (pixel / (height * width), pixel / width % height, pixel % width);
-        (0..channels).map(move |channel| index(extent, layout, [image, y, x, channel]))
+        (0..channels).map(move |channel| index(shape, layout, [image, y, x, channel]))
     })
 }
 
@@ -298,17 +273,17 @@ mod tests {
 
     #[test]
     fn an_image_s_row_holds_one_slice_of_a_row_and_a_buffer_holds_slice_by_slice() {
-        let extent = Extent::from(Shape::image(2, 3, 8));
+        let shape = Shape::image(2, 3, 8);
         // The pixel in row 1, column 2: texels of its two slices.
-        let texel = |layout, channel| index(extent, layout, [0, 1, 2, channel]) / CHANNELS;
+        let texel = |layout, channel| index(shape, layout, [0, 1, 2, channel]) / CHANNELS;
         assert_eq!([0, 4].map(|channel| texel(Layout::Image, channel)), [8, 11]);
         assert_eq!([0, 4].map(|channel| texel(Layout::SlicedBuffer, channel)), [5, 11]);
     }
 
     #[test]
     fn the_images_of_a_batch_are_adjacent_along_the_width() {
-        let extent = Extent::from(Shape { batch: 2, height: 1, width: 3, channels: 4 });
-        assert_eq!(extent.width, 6);
-        assert_eq!(index(extent, Layout::Image, [1, 0, 2, 0]) / CHANNELS, 5);
+        let shape = Shape { batch: 2, height: 1, width: 3, channels: 4 };
+        assert_eq!(extent(shape)[0], 6);
+        assert_eq!(index(shape, Layout::Image, [1, 0, 2, 0]) / CHANNELS, 5);
     }
 }

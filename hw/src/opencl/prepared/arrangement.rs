@@ -9,7 +9,7 @@ use opencl3::event::Event;
 
 use super::{LaunchGrid, Operand, Step};
 use crate::cpu::Element;
-use crate::opencl::{Extent, Home, Queued, Result, Source, Tensor, Timing};
+use crate::opencl::{Home, Queued, Result, Source, Tensor, Timing, extent};
 
 /// Largest work-group, along columns and along slices.
 const MAX_COLUMNS: u32 = 32;
@@ -41,10 +41,10 @@ impl<T: Element> Arrangement<T> {
         if shape.batch > 1 {
             source.option("BATCHED");
         }
-        let extent = Extent::from(shape);
-        let threads = [extent.width, extent.height, extent.slices].map(|side| side as u32);
+        let [columns, rows, slices, ..] = extent(shape);
+        let threads = [columns, rows, slices];
         let group = |side: u32, most: u32| 1 << side.clamp(1, most).ilog2();
-        let work_group = [group(threads[0], MAX_COLUMNS), 1, group(threads[2], MAX_SLICES)];
+        let work_group = [group(columns, MAX_COLUMNS), 1, group(slices, MAX_SLICES)];
         let [read, written] = [&from, &to].map(|tensor| Operand { tensor: Arc::clone(tensor), shape });
         let arguments = vec![read.memory(), written.memory(), written.extent()];
         let grid = LaunchGrid { threads, work_group };

@@ -117,7 +117,7 @@ impl<T: Element> Tensor<T> {
                 .naming("clEnqueueFillBuffer")
             }
             Memory::Image(image) => {
-                let [origin, region] = super::whole_image(self.extent());
+                let [origin, region] = super::whole_image(self.shape);
                 let colour = texel.map(Element::to_f32);
                 // SAFETY: the region is the whole image; a fill colour is four `f32` for every
                 // floating-point format.
