@@ -155,17 +155,6 @@ pub struct Timing {
     pub wall: Picos,
 }
 
-impl Timing {
-    /// The times of `events`, which must be complete.
-    fn of(events: &[Event], wall: Duration) -> Result<Self> {
-        let kernels = events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
-        let first = kernels.iter().map(|kernel| kernel.started).min();
-        let last = kernels.iter().map(|kernel| kernel.ended).max();
-        let device = first.zip(last).map_or(Picos::ZERO, |(first, last)| between(first, last));
-        Ok(Self { kernels, device, wall: duration_to_picos(wall) })
-    }
-}
-
 /// Enqueued kernels.
 pub(crate) struct Queued {
     runtime: Arc<Runtime>,
@@ -202,7 +191,12 @@ impl Queued {
 
     fn timed(&self, wait: impl FnOnce(&Event) -> Result<()>) -> Result<Timing> {
         self.events.last().map_or(Ok(()), wait)?;
-        Timing::of(&self.events, self.started.elapsed())
+        let wall = duration_to_picos(self.started.elapsed());
+        let kernels = self.events.iter().map(stamps).collect::<Result<Vec<_>, _>>()?;
+        let first = kernels.iter().map(|kernel| kernel.started).min();
+        let last = kernels.iter().map(|kernel| kernel.ended).max();
+        let device = first.zip(last).map_or(Picos::ZERO, |(first, last)| between(first, last));
+        Ok(Timing { kernels, device, wall })
     }
 }
 
