@@ -136,16 +136,16 @@ fn the_command_that_a_bundled_profile_names_makes_it_again() {
         coexec(words(&format!("{command} --out {}", file.display())));
         let made = Profile::load(file.to_str().unwrap()).unwrap();
         // NPUs are derived from the Snapdragon 8 Gen 3's, which was refitted after the predictions of
-        // these profiles were frozen. GPUs are fitted to predictions of measured GPUs, and a later rule
-        // for large strides changed those for transformers: the parameters trade off, but the
-        // predictions are the same.
+        // these profiles were frozen. GPUs are fitted to predictions of measured GPUs, and later rules
+        // for large strides and for few pixels changed those: the parameters trade off, but the
+        // predictions are nearly the same.
         let table = |profile| toml::Value::try_from(Profile { npu: None, gpu: None, ..profile }).unwrap();
         let on_gpu = |device: &str| {
             let line = format!("simulate resnet50 --device {device} --strategy gpu-only --json");
             coexec(words(&line)).json()["prediction"]["latency_ps"].as_f64().unwrap()
         };
         let apart = on_gpu(file.to_str().unwrap()) / on_gpu(&bundled.name) - 1.0;
-        assert!(apart.abs() < 0.002, "{}: {apart}", bundled.name);
+        assert!(apart.abs() < 0.01, "{}: {apart}", bundled.name);
         let (made, bundled) = (table(made), table(bundled));
         assert_alike(&made, &bundled, "profile");
         compared += 1;

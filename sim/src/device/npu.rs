@@ -130,7 +130,7 @@ pub struct ColumnBlock {
 pub struct Decode {
     /// Where the values come from.
     pub source: String,
-    /// Bytes of one weight as read from memory.
+    /// Bytes of one 4-bit weight as read from memory; wider weights take in proportion to their bits.
     pub bytes_per_weight: Quantity,
     /// Memory bandwidth of the weights.
     pub bandwidth_gbps: Quantity,

@@ -80,6 +80,8 @@ impl Interference {
 pub struct Capacity {
     /// Bytes per picosecond; entry `i` for `i + 1` processors.
     rates: [f64; MAX_PROCESSORS],
+    /// The largest rate for several processors relative to the interface's peak; zero if no peak is known.
+    attained: f64,
     /// By client; clients without a curve, or beyond the end, are subject to max-min sharing alone.
     interference: Vec<Option<Interference>>,
     /// Weight of a stream in max-min sharing, by client.
@@ -97,7 +99,16 @@ impl Capacity {
         assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
         let last = rates.len() - 1;
         let rates = std::array::from_fn(|i| rates[i.min(last)].0 / PICOS_PER_SECOND);
-        Self { rates, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
+        Self { rates, attained: 0.0, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
+    }
+
+    /// The same capacity of an interface whose peak is `peak`: next to others, a processor alone faster than the
+    /// capacity for one is slowed so far that all of them together do not exceed the peak.
+    #[must_use]
+    pub fn with_peak(mut self, peak: BytesPerSecond) -> Self {
+        let several = self.rates[1..].iter().copied().fold(0.0, f64::max);
+        self.attained = several / (peak.0 / PICOS_PER_SECOND);
+        self
     }
 
     /// The same capacity, with `interference` capping the rate of `client` in addition to
@@ -131,6 +142,14 @@ impl Capacity {
     /// How many streams a stream of `client` counts as.
     pub(super) fn weight(&self, client: ClientId) -> u32 {
         self.weights.get(usize::from(client.0)).copied().unwrap_or(1)
+    }
+
+    /// What a processor that moves `rate` alone demands next to others, both in bytes per picosecond. A kernel's time
+    /// alone is measured, cache hits included, so that its bytes may claim more than the rate for one processor; then
+    /// it demands that rate. But the hits are not known, so that it demands at least the fraction of its claim with
+    /// which several such processors together claim no more than the interface's peak.
+    pub fn demand(&self, rate: f64) -> f64 {
+        rate.min(self.alone().max(rate * self.attained))
     }
 
     /// Bandwidth of a single processor, in bytes per picosecond.

@@ -91,16 +91,15 @@ impl SharedMemory {
 
     /// Starts a flow.
     ///
-    /// The duration is the kernel model's, without contention, and holds as given. A
-    /// phase that claims more than the memory's rate for one processor counts as using
-    /// all of that rate. A phase with a duration of zero takes as long as its bytes
+    /// The duration is the kernel model's, without contention, and holds as given; what a phase
+    /// demands next to others, [`Capacity::demand`] says. A phase with a duration of zero takes as long as its bytes
     /// need at that rate.
     pub fn start(&mut self, now: Picos, traffic: &Traffic, capacity: &Capacity) {
         let bytes = traffic.bytes.0 as f64;
         let alone = capacity.alone();
         let duration = if traffic.duration == Picos::ZERO { picos(bytes / alone) } else { traffic.duration };
         let streams = f64::from(traffic.streams) * f64::from(capacity.weight(traffic.client));
-        let ceiling = (bytes / duration.0 as f64).min(alone) / streams;
+        let ceiling = capacity.demand(bytes / duration.0 as f64) / streams;
         let flow = Flow {
             task: traffic.task,
             client: traffic.client,

@@ -36,7 +36,7 @@ use super::{Execution, Phase, PhaseKind, Phases, Result, saturated};
 use crate::device::npu::Decode;
 use crate::device::{Order, SystolicArrays};
 use crate::units::{Bytes, BytesPerSecond, MICROS_PER_SECOND, Picos};
-use crate::workload::Layer;
+use crate::workload::{DataType, Layer};
 
 /// The NPU's path for a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -102,7 +102,7 @@ pub fn execute(layer: &Layer, npu: &SystolicArrays) -> Result<Execution<Schedule
     let product = Product::of(layer)?;
     match &npu.decode {
         Some(decode) if product.trained_weights && product.rows == 1 => {
-            Ok(decode_execution(&product, npu, decode))
+            Ok(decode_execution(&product, layer.data_type, npu, decode))
         }
         _ => Ok(prefill_execution(&product, npu)),
     }
@@ -189,11 +189,22 @@ fn dispatch(micros: f64, graphs: u32) -> Phases {
     Phases::from_iter([Phase { steps: graphs, ..Phase::new(PhaseKind::Launch, duration, Bytes::ZERO) }])
 }
 
-fn decode_execution(product: &Product, npu: &SystolicArrays, decode: &Decode) -> Execution<Schedule> {
+/// Bits of the weights that [`Decode::bytes_per_weight`] is stated for, and of the widest ones: 32-bit floats are
+/// converted.
+const DECODE_WEIGHT_BITS: f64 = 4.0;
+const MAX_WEIGHT_BITS: u64 = 16;
+
+fn decode_execution(
+    product: &Product,
+    data_type: DataType,
+    npu: &SystolicArrays,
+    decode: &Decode,
+) -> Execution<Schedule> {
     let array = u64::from(npu.array_dimension);
     let (inner, outputs) = (product.inner as f64, product.outputs as f64);
     let weights = inner * outputs * product.batch as f64;
-    let bytes = weights * decode.bytes_per_weight.value;
+    let bits = data_type.weight_bits().min(MAX_WEIGHT_BITS) as f64;
+    let bytes = weights * decode.bytes_per_weight.value * bits / DECODE_WEIGHT_BITS;
     let long_rows = (inner / decode.long_row_elements.value).max(1.0);
     let bandwidth = BytesPerSecond::from_gigabytes(decode.bandwidth_gbps.value);
     let traffic_us = micros_to_move(bytes, bandwidth) * long_rows;

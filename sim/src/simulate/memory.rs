@@ -45,7 +45,7 @@ fn weights(memory: &Memory) -> [u32; 2] {
 pub fn totals(memory: &Memory) -> Capacity {
     let clients = 1..=ProcessorKind::ALL.len();
     let curve: Vec<BytesPerSecond> = clients.map(|clients| memory.capacity(clients)).collect();
-    Capacity::new(&curve)
+    Capacity::new(&curve).with_peak(BytesPerSecond::from_gigabytes(memory.peak_bandwidth_gbps.value))
 }
 
 /// The engine's interference curve of a client.

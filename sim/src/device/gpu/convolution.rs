@@ -19,7 +19,7 @@ kernel_table! {
     /// reuse = window_reuse_factor + (row_reuse_factor, if the tile has two rows), unless trivial
     /// spilled = ((input + output + weights) / cache_bytes - 1) / 0.2, from 0 to 1
     /// L = (latency_us + latency_pixel_us * pixels / (1 + reuse) + latency_slice_us * slices
-    ///      + latency_weight_us * weights * slices)
+    ///      + latency_weight_us * min(weights, waited_weight_blocks of the family) * slices)
     ///     * (1 + window_latency_factor, unless trivial) * unroll ^ -unroll_exponent
     ///     * (1 + spill_latency_factor * spilled)
     /// c = (throughput_slice_us * slices + throughput_texel_us * pixels * slices

@@ -133,6 +133,9 @@ pub struct Family {
     pub max_group_threads: Option<u32>,
     /// Output slices of a work-group of the matrix-vector kernel.
     pub fully_connected_slices: u32,
+    /// Most blocks of weights of one wave in the convolutions that the family's tables were fitted to. More of them
+    /// are not taken to prolong its latency: what they cost is not measured.
+    pub waited_weight_blocks: f64,
     /// Minimum size of a Winograd convolution.
     pub winograd: WinogradThresholds,
     /// Maximum bytes of weights in constant memory; 0 if the family has no `conv_constants` kernel.

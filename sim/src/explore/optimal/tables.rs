@@ -9,7 +9,7 @@ use super::{Model, NEVER, ShareTable, Streaming, Weights};
 use crate::explore::{Objective, Price, SearchOptions};
 use crate::kernel::Phases;
 use crate::plan::{Axis, Processor, Region, Span};
-use crate::simulate::{Detail, Simulator, has_own_memory, streams_of};
+use crate::simulate::{Detail, Simulator, has_own_memory, memory, streams_of};
 use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Layer;
 
@@ -260,13 +260,11 @@ impl Pricing<'_, '_> {
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {
             return priced;
         }
-        // Next to other processors, traffic counts at no more than the memory's capacity for one client.
-        let alone = self.shared_capacity(1);
+        let capacity = memory::totals(&self.parts.device().memory);
         for phase in phases.as_slice().iter().filter(|phase| phase.bytes.0 > 0) {
             let duration = phase.duration.0 as f64;
-            let counted = (phase.bytes.0 as f64).min(alone * duration);
-            let rate = counted / duration.max(1.0);
-            priced.bytes += counted;
+            let rate = capacity.demand(phase.bytes.0 as f64 / duration.max(1.0));
+            priced.bytes += rate * duration;
             priced.rate = priced.rate.max(rate);
             priced.least_rate = priced.least_rate.min(rate);
             priced.streaming += phase.duration;

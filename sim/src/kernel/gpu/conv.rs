@@ -192,12 +192,13 @@ impl Problem {
         let texels = f64::from(dispatch.tile.texels());
         let lines = lanes::relative_cache_lines(self.horizontal_stride);
         let kernel = if trivial { ResidentKernel::Trivial } else { ResidentKernel::Other };
+        let waited = lanes.weights.min(gpu.family.rules().waited_weight_blocks);
         let window = |factor: f64| if trivial { 1.0 } else { 1.0 + factor };
 
         let mut latency_us = (table.latency_us.value
             + table.latency_pixel_us.value * pixels / (1.0 + self.reuse(dispatch.tile, table))
             + table.latency_slice_us.value * slices
-            + table.latency_weight_us.value * lanes.weights * slices)
+            + table.latency_weight_us.value * waited * slices)
             * window(table.window_latency_factor.value);
         if unroll > 1 {
             latency_us *= f64::from(unroll).powf(-table.unroll_exponent.value);

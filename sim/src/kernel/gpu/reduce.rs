@@ -39,7 +39,7 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     let batch = input.batch;
     let extent = extent(Shape { batch: 1, ..input });
     let tile = Tile::new(1, 1, 1);
-    let reduction = reduction_group(extent, gpu.family.rules().reduction_threads);
+    let reduction = reduction_group([extent.width, extent.height], gpu.family.rules().reduction_threads);
     let dispatch = if let Some([width, height]) = reduction {
         let reads = extent.width.div_ceil(width).saturating_mul(extent.height.div_ceil(height));
         // One group per image and slice.
@@ -65,16 +65,16 @@ pub(super) fn mean(input: Shape, gpu: &Gpu) -> Modelled {
     Modelled { dispatch, cost }
 }
 
-/// Columns and rows of the work-group that reduces a slice: each doubles while the image is
-/// at least twice as wide (then as high) and the group stays within `most` threads. `None`
-/// below `least` threads: every thread then sums a slice by itself.
+/// Threads of the work-group that reduces texels together, along each of two axes of `sizes`: each
+/// doubles while the axis is at least twice as long and the group stays within `most` threads. `None`
+/// below `least` threads: every thread then sums by itself.
 ///
 /// This is TFLite 2.15's rule, as inferred from measurements: `LiteRT` also requires
 /// four reads per thread before it grows a group, which 14x14 means on Adreno
 /// contradict (mobile-ml-benchmark data set).
-fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
+fn reduction_group(sizes: [u32; 2], [least, most]: [u32; 2]) -> Option<[u32; 2]> {
     let mut group = [1_u32; 2];
-    'grow: for (axis, size) in [image.width, image.height].into_iter().enumerate() {
+    'grow: for (axis, size) in sizes.into_iter().enumerate() {
         while size >= group[axis] * 2 {
             if group[0] * group[1] * 2 > most {
                 break 'grow;
@@ -86,11 +86,9 @@ fn reduction_group(image: Extent, [least, most]: [u32; 2]) -> Option<[u32; 2]> {
 }
 
 /// Threads of the work-group that reduces one output texel over any axes, from `reads`
-/// texels; `None` if a single thread does. `LiteRT` reserves four reads per thread before
-/// it grows a group.
-pub(super) fn sharing_threads(reads: u32, [least, most]: [u32; 2]) -> Option<u32> {
-    let threads = (reads / 4).checked_ilog2().map_or(1, |doublings| 1 << doublings).min(most);
-    (threads >= least).then_some(threads)
+/// texels; `None` if a single thread does.
+pub(super) fn sharing_threads(reads: u32, limits: [u32; 2]) -> Option<u32> {
+    reduction_group([reads, 1], limits).map(|[threads, _]| threads)
 }
 
 /// Steps of the reduction tree through local memory for a group of `threads`: each leaves a
@@ -107,15 +105,13 @@ mod tests {
     use crate::device::gpu::GpuFamily;
 
     fn group(side: u32, family: GpuFamily) -> Option<[u32; 2]> {
-        let image = Extent { batch: 1, width: side, height: side, slices: 64 };
-        reduction_group(image, family.rules().reduction_threads)
+        reduction_group([side, side], family.rules().reduction_threads)
     }
 
     #[test]
     fn a_group_shares_the_reads_of_a_long_reduction_and_no_short_one() {
         let of = |reads: u32| sharing_threads(reads, GpuFamily::Adreno6xx.rules().reduction_threads);
-        // The channels of 197 tokens have 192 slices, which a thread sums alone.
-        assert_eq!((of(0), of(192), of(256), of(36_000)), (None, None, Some(64), Some(256)));
+        assert_eq!([0, 48, 192, 256, 36_000].map(of), [None, None, Some(128), Some(256), Some(256)]);
     }
 
     #[test]

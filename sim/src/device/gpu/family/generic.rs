@@ -20,6 +20,7 @@ pub(super) const UNRECOGNISED: Family = Family {
     work_group: None,
     max_group_threads: None,
     fully_connected_slices: 16,
+    waited_weight_blocks: f64::INFINITY,
     winograd: WinogradThresholds { source_slices: 16, output_slices: 16, tiles: 32 },
     constant_bytes: 0,
     has_depthwise_3x3: true,

@@ -41,8 +41,14 @@ const BIFROST: Family = Family {
     softmax_threads: 1024,
     tile: |task| bifrost_tile(task, LATER_LIMITS),
     reduction_threads: [16, 64],
+    waited_weight_blocks: MEASURED_WEIGHT_BLOCKS,
     ..UNRECOGNISED
 };
+
+/// Largest number of weight blocks of a wave in the convolutions that were measured on a Mali-G76, all with outputs of
+/// 7x7 pixels or more (mobile-ml-benchmark data set). A wave of a single pixel has eight or sixteen, and would take up to
+/// six times as long as one of 64 pixels by the latency per block.
+const MEASURED_WEIGHT_BLOCKS: f64 = 1.6;
 
 const VALHALL: Family =
     Family { wave_threads: 16, tile: |task| with_unroll(texels(task, LATER_LIMITS, 8), task), ..BIFROST };

@@ -39,6 +39,21 @@ pub(super) fn least_spills(operators: &Operators, formats: &[DataType], capacity
     [all.iter().map(read).collect(), all.iter().enumerate().map(written).collect()]
 }
 
+/// Bytes that each operator moves into the graph or out of it, beyond the size of the chip's memory: tensors from
+/// outside that it is the first to read, and results that no operator reads.
+pub(super) fn crossings(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
+    let memory = Memory::new(operators, formats, capacity);
+    let crosses = |place: usize, operator: &CompiledOperator| {
+        let is_first = |input: usize| memory.readers[memory.first_reader[input]] == place;
+        let entering = operator.inputs.iter().copied();
+        let entering = entering.filter(|&input| operators.is_outside[input] && is_first(input));
+        let leaving = Some(operator.output).filter(|&output| memory.next_use(output, place).is_none());
+        let bytes: f64 = entering.chain(leaving).map(|tensor| memory.sizes[tensor]).sum();
+        (bytes - capacity).max(0.0)
+    };
+    operators.all.iter().enumerate().map(|(place, operator)| crosses(place, operator)).collect()
+}
+
 struct Memory {
     capacity: f64,
     /// Bytes of each tensor.

@@ -134,17 +134,20 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// The cost of an operator with `spilled` bytes of spill traffic, none of it done ahead.
-    pub(super) fn cost(&self, work: &Work, spilled: f64) -> Cost {
+    /// The cost of an operator, none of its traffic done ahead: `spilled` bytes move between chip and DRAM unless tiling
+    /// avoids it, of which `crossing` bytes enter or leave the graph, which no tiling avoids.
+    pub(super) fn cost(&self, work: &Work, [spilled, crossing]: [f64; 2]) -> Cost {
         let compiled = self.compiled;
         let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
         let weight_bytes = work.weights * self.weight_bytes;
-        let bandwidth =
-            if work.one_row { &compiled.one_row_bandwidth_gbps } else { &compiled.bandwidth_gbps };
-        let spilled_bytes = compiled.spill_factor.value * self.streamed(work, spilled);
+        let tiled_bytes = compiled.spill_factor.value * self.streamed(work, spilled);
+        let spilled_bytes = tiled_bytes.max(crossing);
         // 1 GB/s is 1 byte per nanosecond.
-        let traffic_us =
-            micros(weight_bytes, bandwidth.value) + micros(spilled_bytes, compiled.bandwidth_gbps.value);
+        let [by_row, by_tile] = [&compiled.one_row_bandwidth_gbps, &compiled.bandwidth_gbps]
+            .map(|bandwidth| micros(weight_bytes, bandwidth.value));
+        // Measured with one row and with many tiles; between one row and a tile, it is assumed to change evenly.
+        let weights_us = by_tile + work.missing_rows * (by_row - by_tile);
+        let traffic_us = weights_us + micros(spilled_bytes, compiled.bandwidth_gbps.value);
         let operators_us = compiled.operator_us.value * self.fixed;
         let images_us = micros(work.image_pixels, compiled.image_pixel_ns.value.recip()) * self.fixed;
         let compute_us = self.compute_us(work);

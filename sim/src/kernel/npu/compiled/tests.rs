@@ -70,11 +70,19 @@ fn products_are_padded_to_tiles_of_32() {
 
 #[test]
 fn a_result_that_fits_on_chip_causes_no_traffic_and_a_larger_one_spills() {
-    let spilled = |side| steps(&[conv(side, 64, 3), conv(side, 64, 3)])[1].detail.spilled.0 as f64;
-    assert!(spilled(56) < 1.0);
+    let spilled = |side| {
+        let steps = steps(&[conv(side, 64, 3), conv(side, 64, 3), conv(side, 64, 3)]);
+        [0, 1, 2].map(|step| steps[step].detail.spilled.0 as f64)
+    };
+    assert!(spilled(56)[1..].iter().all(|&bytes| bytes < 1.0));
     let beyond = 2.0 * f64::from(512 * 512 * 64) - compiled().on_chip_bytes.value;
-    let ratio = spilled(512) / (compiled().spill_factor.value * beyond);
-    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    let tiled = spilled(512)[1] / (2.0 * compiled().spill_factor.value * beyond);
+    assert!((tiled - 1.0).abs() < 0.01, "its input and its result, less what tiling avoids: {tiled}");
+    let [entering, _, leaving] = spilled(512).map(|bytes| bytes / beyond);
+    assert!(
+        entering >= 1.0 && leaving >= 1.0,
+        "nothing avoids that a graph reads and writes: {entering} {leaving}"
+    );
 }
 
 #[test]

@@ -112,8 +112,8 @@ pub(super) struct Work {
     pub(super) images: f64,
     /// Pixels of images that enter or leave the graph here.
     pub(super) image_pixels: f64,
-    /// Whether this is a product of one row with weights.
-    pub(super) one_row: bool,
+    /// How far a product with weights is from a whole tile of rows: 1 for one row, 0 from a tile on.
+    pub(super) missing_rows: f64,
     /// Whether the output is one matrix of tokens, not an image or one matrix per head.
     pub(super) tokens: bool,
     /// Whether every moved tensor has whole tiles of channels.
@@ -228,8 +228,9 @@ impl Work {
         let [rows, inner, outputs] = [rows, inner, outputs].map(|extent| padded(extent.into(), TILE) as f64);
         let multiply_accumulates = rows * inner * outputs * f64::from(batch);
         if trained {
-            let one_row = product.rows == 1;
-            return Self { kernel: Kernel::Product, multiply_accumulates, one_row, slices: 1.0, ..self };
+            let missing = TILE.saturating_sub(product.rows.into()) as f64;
+            let missing_rows = missing / (TILE - 1) as f64;
+            return Self { kernel: Kernel::Product, multiply_accumulates, missing_rows, slices: 1.0, ..self };
         }
         let matrices = f64::from(batch);
         Self { kernel: Kernel::BatchedProduct, multiply_accumulates, matrices, slices: matrices, ..self }
@@ -250,19 +251,22 @@ impl Work {
         } else {
             taps * padded(inner * packed, TILE)
         };
-        let [height, width] = [output.height, output.width].map(u64::from);
+        let [batch, height, width] = [output.batch, output.height, output.width].map(u64::from);
+        let is_row = height == 1 || width == 1;
         let (kernel, pixels) = if conv.slices.is_some() {
-            (Kernel::Volume, height * width)
-        } else if height == 1 || width == 1 {
-            (Kernel::Product, padded(height * width, TILE))
+            (Kernel::Volume, batch * height * width)
+        } else if is_row && taps == 1 {
+            // Without a window, the rows of all images are one matrix.
+            (Kernel::Product, padded(batch * height * width, TILE))
+        } else if is_row {
+            (Kernel::Product, batch * padded(height * width, TILE))
         } else {
-            (Kernel::Product, padded(height, IMAGE_TILE[0]) * padded(width, IMAGE_TILE[1]))
+            (Kernel::Product, batch * padded(height, IMAGE_TILE[0]) * padded(width, IMAGE_TILE[1]))
         };
-        let pixels = (pixels * u64::from(output.batch)) as f64;
         let columns = (padded(outer * packed, TILE) * groups.div_ceil(packed)) as f64;
         Self {
             kernel,
-            multiply_accumulates: pixels * depth as f64 * columns,
+            multiply_accumulates: pixels as f64 * depth as f64 * columns,
             groups: if groups > 1 { groups as f64 } else { 0.0 },
             dilated: conv.window.dilation != [1, 1],
             ..self
