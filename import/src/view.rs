@@ -6,6 +6,8 @@
 //! outermost in memory first. `None` means that no permutation of the axes describes
 //! the memory layout, so that a copy is needed.
 
+use std::ops::Range;
+
 use super::model::elements;
 use coexec_sim::workload::{Padding, Shape, Source};
 
@@ -86,37 +88,47 @@ fn order_after(old: &[u32], order: &[usize], new: &[u32]) -> Option<Vec<usize>> 
     for (index, &axis) in order.iter().enumerate() {
         position[axis] = index;
     }
-    let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     let (old_axes, new_axes) = (wide_axes(old), wide_axes(new));
-    let (mut from, mut to) = (0, 0);
-    while from < old_axes.len() || to < new_axes.len() {
-        let (first_old, first_new) = (from, to);
-        let (mut left, mut right) = (1_u64, 1_u64);
-        loop {
-            if left <= right && from < old_axes.len() {
-                left = left.checked_mul(u64::from(old[old_axes[from]]))?;
-                from += 1;
-            } else if to < new_axes.len() {
-                right = right.checked_mul(u64::from(new[new_axes[to]]))?;
-                to += 1;
-            } else {
-                break;
-            }
-            if left == right {
-                break;
-            }
-        }
-        if left != right {
-            return None;
-        }
-        let group = &old_axes[first_old..from];
+    let mut groups: Vec<(usize, &[usize])> = Vec::new();
+    for [from, to] in matching(&along(old, &old_axes), &along(new, &new_axes))? {
+        let group = &old_axes[from];
         if !group.windows(2).all(|pair| position[pair[1]] == position[pair[0]] + 1) {
             return None;
         }
-        groups.push((position[*group.first()?], new_axes[first_new..to].to_vec()));
+        groups.push((position[*group.first()?], &new_axes[to]));
     }
     groups.sort_by_key(|&(position, _)| position);
-    Some(groups.into_iter().flat_map(|(_, axes)| axes).collect())
+    Some(groups.into_iter().flat_map(|(_, axes)| axes).copied().collect())
+}
+
+/// The extents of these axes.
+pub(super) fn along(extents: &[u32], axes: &[usize]) -> Vec<u32> {
+    axes.iter().map(|&axis| extents[axis]).collect()
+}
+
+/// The smallest groups of consecutive extents that have as many elements in both lists, in order, as ranges of indices
+/// into each. `None` unless both have the same number of elements, of at most 64 bits.
+pub(super) fn matching(left: &[u32], right: &[u32]) -> Option<Vec<[Range<usize>; 2]>> {
+    let mut groups = Vec::new();
+    let (mut from, mut to) = (0, 0);
+    while from < left.len() || to < right.len() {
+        let [first_left, first_right] = [from, to];
+        let (mut in_left, mut in_right) = (1_u64, 1_u64);
+        loop {
+            if in_left <= in_right && from < left.len() {
+                in_left = in_left.checked_mul(u64::from(left[from]))?;
+                from += 1;
+            } else {
+                in_right = in_right.checked_mul(u64::from(*right.get(to)?))?;
+                to += 1;
+            }
+            if in_left == in_right {
+                break;
+            }
+        }
+        groups.push([first_left..from, first_right..to]);
+    }
+    Some(groups)
 }
 
 /// The shape of a tensor with the extents `memory`, outermost first: a matrix of tokens, a

@@ -6,8 +6,8 @@
 
 use super::{Conversion, Converter, unsound};
 use crate::model::{Arithmetic, Elemental, SourceNode, elements};
-use crate::view::{View, wide, wide_axes};
-use coexec_sim::workload::{Dimension, Elementwise, Function, GenericKind, Shape, Source};
+use crate::view::{View, along, matching, wide, wide_axes};
+use coexec_sim::workload::{Elementwise, Function, GenericKind, Shape, Source};
 
 impl Converter<'_> {
     pub(super) fn function(&mut self, node: &SourceNode, elemental: Elemental) -> Conversion<View> {
@@ -168,35 +168,16 @@ impl Converter<'_> {
 /// extents that it needs for that: where dimensions hold several axes, it has all of them or none, but for images.
 fn beside(first: &View, order: &[usize], extents: &[u32]) -> (Shape, Vec<u32>) {
     let (mut shape, mut needed) = (<[u32; 4]>::from(first.shape), extents.to_vec());
-    let (mut axes, mut dimensions) = (order.iter().copied().peekable(), (0..shape.len()).peekable());
-    while axes.peek().is_some() || dimensions.peek().is_some() {
-        // The fewest axes that are the fewest dimensions.
-        let (mut held, mut holders) = (Vec::new(), Vec::new());
-        let (mut elements, mut room) = (1_u64, 1_u64);
-        loop {
-            if let Some(axis) = axes.next_if(|_| elements <= room) {
-                elements *= u64::from(first.extents[axis]);
-                held.push(axis);
-            } else if let Some(dimension) = dimensions.next() {
-                room *= u64::from(shape[dimension]);
-                holders.push(dimension);
-            } else {
-                break;
-            }
-            if elements == room {
-                break;
-            }
-        }
+    for [held, holders] in matching(&along(&first.extents, order), &shape).unwrap_or_default() {
+        let held = &order[held];
         let own: u64 = held.iter().map(|&axis| u64::from(extents[axis])).product();
         if own == 1 {
-            for dimension in holders {
-                shape[dimension] = 1;
-            }
-        } else if holders == [Dimension::Batch as usize] {
+            shape[holders].fill(1);
+        } else if holders == (0..1) {
             // At most the images of the first operand.
             shape[0] = own as u32;
         } else {
-            for axis in held {
+            for &axis in held {
                 needed[axis] = first.extents[axis];
             }
         }
