@@ -48,7 +48,7 @@ pub(super) fn calculated(
     let mut all = operands.iter().flatten().flat_map(|operand| operand.numbers.iter().flatten());
     let is_whole = all.all(|number| number.fract() == 0.0);
     let of = |a: f64, b: f64| match arithmetic {
-        Arithmetic::Add => a + b,
+        Arithmetic::Add | Arithmetic::Mean => a + b,
         Arithmetic::Subtract => a - b,
         Arithmetic::Multiply => a * b,
         Arithmetic::Divide if is_whole && b != 0.0 => (a / b).trunc(),
@@ -75,7 +75,11 @@ pub(super) fn calculated(
         (Some(one), None) | (None, Some(one)) => determined_by(arithmetic, one),
         (None, None) => None,
     };
-    Constant::built(extents, |place| operands.iter().map(|operand| (*operand)?.at(place)).reduce(joined)?)
+    let parts = if arithmetic == Arithmetic::Mean { operands.len() as f64 } else { 1.0 };
+    Constant::built(extents, |place| {
+        let all = operands.iter().map(|operand| (*operand)?.at(place)).reduce(joined)??;
+        Some(all / parts)
+    })
 }
 
 /// The result of a logical connective that one operand determines, whatever the other is.

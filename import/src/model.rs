@@ -234,6 +234,8 @@ pub(super) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
+    /// The sum of all operands divided by their number.
+    Mean,
     /// Truncates towards zero where the values of both operands are known and all integers.
     Divide,
     /// Division of operands known to be floats.

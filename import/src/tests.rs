@@ -5,6 +5,7 @@ mod broadcasts;
 mod calls;
 mod dimensions;
 mod files;
+mod folding;
 mod functions;
 mod generic;
 mod layers;

@@ -43,9 +43,11 @@ impl Converter<'_> {
 
     pub(super) fn arithmetic(&mut self, node: &SourceNode, arithmetic: Arithmetic) -> Conversion<View> {
         let function = match arithmetic {
-            Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Maximum | Arithmetic::Minimum => {
-                Function::Add
-            }
+            Arithmetic::Add
+            | Arithmetic::Subtract
+            | Arithmetic::Mean
+            | Arithmetic::Maximum
+            | Arithmetic::Minimum => Function::Add,
             Arithmetic::Divide | Arithmetic::DivideFloats
                 if self.source(node, 0).and(self.source(node, 1)).is_some() =>
             {
