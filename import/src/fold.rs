@@ -60,7 +60,8 @@ pub(super) fn calculated(
         Arithmetic::Prelu => a.max(0.0) + b * a.min(0.0),
         Arithmetic::Modulo => a.rem_euclid(b),
         Arithmetic::Comparison(comparison) => truth(match comparison {
-            Comparison::Equal => (a - b).abs() < f64::EPSILON,
+            Comparison::Equal => is_equal(a, b),
+            Comparison::NotEqual => !is_equal(a, b),
             Comparison::Greater => a > b,
             Comparison::GreaterOrEqual => a >= b,
             Comparison::Less => a < b,
@@ -88,6 +89,10 @@ fn determined_by(arithmetic: Arithmetic, one: f64) -> Option<f64> {
     let is_determined =
         (comparison == Comparison::And && one == 0.0) || (comparison == Comparison::Or && one != 0.0);
     is_determined.then(|| truth(one != 0.0))
+}
+
+fn is_equal(one: f64, other: f64) -> bool {
+    (one - other).abs() < f64::EPSILON
 }
 
 fn truth(holds: bool) -> f64 {

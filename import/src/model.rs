@@ -10,8 +10,8 @@ use crate::UnsetDimension;
 use coexec_sim::workload::{DataType, Function, GenericKind, Interpolation, NormKind, Operator, PoolKind};
 
 pub(super) use super::work::{
-    Attention, Convolution, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE, Packing,
-    Pads, Reduction, Reshaping, Slicing, Spectrum, TransposedConvolution, Windowed,
+    Attention, Comparison, Convolution, Extents, Listing, Loop, MAX_CALL_DEPTH, MAX_NODES, NUMBERS_PER_NODE,
+    Packing, Pads, Reduction, Reshaping, Slicing, Spectrum, TransposedConvolution, Windowed,
 };
 
 /// Index into [`Model::tensors`].
@@ -248,20 +248,6 @@ pub(super) enum Arithmetic {
     Prelu,
     Modulo,
     Comparison(Comparison),
-}
-
-/// A comparison, or a logical connective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Comparison {
-    Equal,
-    Greater,
-    GreaterOrEqual,
-    Less,
-    LessOrEqual,
-    And,
-    Or,
-    Xor,
 }
 
 /// A unary element-wise function. Those without a counterpart matter in patterns or constant folding.

@@ -1,6 +1,9 @@
 //! Values and extents of nodes whose operands are all constant.
 
 use super::Builder;
+use crate::fold::calculated;
+use crate::model::{Constant, Work};
+use crate::operators::of_tflite;
 
 /// The operators of a linear layer over `x` in the extents that `y` holds, the last of which is `features`.
 fn linear(model: Builder, features: i64) -> Vec<String> {
@@ -15,4 +18,21 @@ fn a_mean_of_constants_is_not_their_sum() {
     // A mean of computed tensors is their sum and no more.
     let model = Builder::new(&[4, 6]).input("other", &[4, 6]).node("Mean", &["x", "other"], "y", &[]);
     assert_eq!(model.operators(), ["Add 1x4x6"]);
+}
+
+/// The value of a TFLite operator with that code for two constants.
+fn folded(code: i32, left: f64, right: f64) -> Constant {
+    let Some((_, Work::Arithmetic(arithmetic))) = of_tflite(code) else { panic!("{code} is arithmetic") };
+    let [left, right] = [left, right].map(Constant::number);
+    calculated(arithmetic, Vec::new(), &[Some(&left), Some(&right)])
+}
+
+#[test]
+fn numbers_are_equal_or_not_equal() {
+    const EQUAL: i32 = 71;
+    const NOT_EQUAL: i32 = 72;
+    for (right, is_equal) in [(3.0, 1.0), (4.0, 0.0)] {
+        let wanted = [is_equal, 1.0 - is_equal].map(Constant::number);
+        assert_eq!([EQUAL, NOT_EQUAL].map(|code| folded(code, 3.0, right)), wanted);
+    }
 }
