@@ -316,17 +316,17 @@ impl Converter<'_> {
 
     /// Extents after padding or cropping; `None` where the axes are unknown.
     fn padded(&self, node: &SourceNode) -> Conversion<Option<Vec<u32>>> {
-        let (from, numbers) = (self.extents_read(node, 0)?, self.numbers(node, 1)?);
-        let rank = from.len();
+        let mut extents = self.extents_read(node, 0)?;
+        let rank = extents.len();
         let axes: Option<Vec<usize>> = match self.constant(node, 3).map(Constant::integers) {
             None => Some((0..rank).collect()),
             Some(Some(axes)) => Some(axes.into_iter().map(|one| axis(one, rank)).collect::<Conversion<_>>()?),
             Some(None) => None,
         };
-        let Some(axes) = axes.filter(|axes| numbers.len() == 2 * axes.len()) else { return Ok(None) };
-        let mut extents = from;
-        for (place, &along) in axes.iter().enumerate() {
-            let around = numbers[place].saturating_add(numbers[place + axes.len()]);
+        let Some(axes) = axes else { return Ok(None) };
+        let Some(around) = self.around(node, axes.len())? else { return Ok(None) };
+        for (along, [before, after]) in axes.into_iter().zip(around) {
+            let around = before.saturating_add(after);
             extents[along] = as_extent(i64::from(extents[along]).saturating_add(around));
         }
         Ok(Some(extents))

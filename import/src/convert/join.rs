@@ -171,18 +171,24 @@ impl Converter<'_> {
         Ok(self.view_as(source, extents, all))
     }
 
+    /// The elements that operand 1 adds before and after each of `axes` axes: all begins then all ends, or rows of
+    /// pairs. `None` if it is of another number of axes.
+    pub(super) fn around(&self, node: &SourceNode, axes: usize) -> Conversion<Option<Vec<[i64; 2]>>> {
+        let numbers = self.numbers(node, 1)?;
+        let is_pairs = self.constant(node, 1).is_some_and(|constant| constant.extents.len() == 2);
+        let places = |axis: usize| if is_pairs { [2 * axis, 2 * axis + 1] } else { [axis, axis + axes] };
+        let of = |axis: usize| places(axis).map(|place| numbers[place]);
+        Ok((numbers.len() == 2 * axes).then(|| (0..axes).map(of).collect()))
+    }
+
     pub(super) fn pad(&mut self, node: &SourceNode) -> Conversion<View> {
         let view = self.unpadded_view(node, 0)?;
         let rank = view.extents.len();
-        let numbers = self.numbers(node, 1)?;
-        if numbers.len() != 2 * rank || numbers.iter().any(|&number| number < 0) {
+        let around = self.around(node, rank)?.filter(|all| all.iter().flatten().all(|&number| number >= 0));
+        let Some(around) = around else {
             return unknown("padding that crops, or is not given for every axis");
-        }
-        // All begins then all ends, or rows of pairs.
-        let is_pairs = self.constant(node, 1).is_some_and(|constant| constant.extents.len() == 2);
-        let places = |axis: usize| if is_pairs { [2 * axis, 2 * axis + 1] } else { [axis, axis + rank] };
-        let around: Vec<[u32; 2]> =
-            (0..rank).map(|axis| places(axis).map(|place| as_extent(numbers[place]))).collect();
+        };
+        let around: Vec<[u32; 2]> = around.into_iter().map(|counts| counts.map(as_extent)).collect();
         let is_too_large = |count: &u32| *count > MAX_DIMENSION;
         if around.iter().flatten().any(is_too_large) {
             return unsound("too much padding");

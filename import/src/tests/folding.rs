@@ -20,6 +20,15 @@ fn a_mean_of_constants_is_not_their_sum() {
     assert_eq!(model.operators(), ["Add 1x4x6"]);
 }
 
+#[test]
+fn padding_in_rows_of_pairs_adds_to_the_axis_of_its_row() {
+    // As TensorFlow Lite stores it: two rows before and one after, no columns.
+    let model = Builder::new(&[5, 4]).weights("w", &[1, 5]).integers("all", &[2, 1, 0, 0]);
+    let pairs = model.integers("rows", &[2, 2]).node("Reshape", &["all", "rows"], "around", &[]);
+    let padded = pairs.node("Pad", &["w", "around"], "padded", &[]).node("Shape", &["padded"], "y", &[]);
+    assert_eq!(linear(padded, 5), ["reshape -> 1x4x5", "linear 4x5 -> 2"]);
+}
+
 /// The value of a TFLite operator with that code for two constants.
 fn folded(code: i32, left: f64, right: f64) -> Constant {
     let Some((_, Work::Arithmetic(arithmetic))) = of_tflite(code) else { panic!("{code} is arithmetic") };
