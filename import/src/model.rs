@@ -240,12 +240,15 @@ pub(super) enum Arithmetic {
     Divide,
     /// Division of operands known to be floats.
     DivideFloats,
+    /// Rounds down.
+    FloorDivide,
     Power,
     Maximum,
     Minimum,
     SquaredDifference,
     /// `max(x, 0) + slope * min(x, 0)`.
     Prelu,
+    /// The remainder of [`Self::FloorDivide`], with the sign of the divisor.
     Modulo,
     Comparison(Comparison),
 }

@@ -48,7 +48,7 @@ impl Converter<'_> {
             | Arithmetic::Mean
             | Arithmetic::Maximum
             | Arithmetic::Minimum => Function::Add,
-            Arithmetic::Divide | Arithmetic::DivideFloats
+            Arithmetic::Divide | Arithmetic::DivideFloats | Arithmetic::FloorDivide
                 if self.source(node, 0).and(self.source(node, 1)).is_some() =>
             {
                 Function::Divide
@@ -56,6 +56,7 @@ impl Converter<'_> {
             Arithmetic::Multiply
             | Arithmetic::Divide
             | Arithmetic::DivideFloats
+            | Arithmetic::FloorDivide
             | Arithmetic::SquaredDifference => Function::Multiply,
             Arithmetic::Prelu => Function::Prelu,
             Arithmetic::Power => return self.power(node),

@@ -45,3 +45,20 @@ fn numbers_are_equal_or_not_equal() {
         assert_eq!([EQUAL, NOT_EQUAL].map(|code| folded(code, 3.0, right)), wanted);
     }
 }
+
+#[test]
+fn floor_division_rounds_down_and_its_remainder_has_the_sign_of_the_divisor() {
+    const DIV: i32 = 42;
+    const FLOOR_DIV: i32 = 90;
+    const FLOOR_MOD: i32 = 95;
+    for (left, right, wanted) in [
+        (7.0, 2.0, [3.0, 3.0, 1.0]),
+        (-7.0, 2.0, [-3.0, -4.0, 1.0]),
+        (7.0, -2.0, [-3.0, -4.0, -1.0]),
+        (-7.0, -2.0, [3.0, 3.0, -1.0]),
+    ] {
+        let found = [DIV, FLOOR_DIV, FLOOR_MOD].map(|code| folded(code, left, right));
+        assert_eq!(found, wanted.map(Constant::number));
+    }
+    assert_eq!(folded(FLOOR_DIV, -7.5, 2.0), Constant::number(-4.0));
+}
