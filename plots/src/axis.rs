@@ -41,8 +41,6 @@ pub enum Unit {
     Number,
     /// Microseconds, labelled in a suitable unit from ps to s.
     Micros,
-    /// Bytes, labelled in a suitable decimal unit from B to TB.
-    Bytes,
 }
 
 impl Unit {
@@ -51,7 +49,6 @@ impl Unit {
         match self {
             Self::Number => &[],
             Self::Micros => &[("ps", -6), ("ns", -3), ("µs", 0), ("ms", 3), ("s", 6)],
-            Self::Bytes => &[("B", 0), ("kB", 3), ("MB", 6), ("GB", 9), ("TB", 12)],
         }
     }
 
