@@ -8,15 +8,16 @@ mod suggest;
 
 use std::path::Path;
 
-use coexec_fit::calibrate::Options;
 use coexec_fit::calibrate::learning::LearningPoint;
+use coexec_fit::calibrate::{Options, SAME_DEVICE_ERROR};
 use coexec_fit::csv_rows;
-use coexec_fit::validate::cut;
+use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
-use coexec_fit::validate::validate;
+use coexec_fit::validate::{cut, figures, validate};
 use coexec_sim::device::calibration::{Calibration, ErrorGroup, Group};
 use coexec_sim::device::gpu::HostPath;
-use coexec_sim::{KernelTable, Library, ProcessorKind, Profile};
+use coexec_sim::simulate::known_in;
+use coexec_sim::{Basis, DataType, KernelTable, Library, ProcessorKind, Profile};
 
 use crate::output::record;
 use crate::profile::kind;
@@ -60,13 +61,8 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         seed: options.seed,
         ..Options::of(&source)
     };
-    let stated = plausible_stated(&profile, &measured, how.library, common);
-    let mut fitted = fit(&mut profile, &measured, (&prior, how), &progress)?;
-    fitted.held_out.extend(cut::points(&profile, &measured.measurements, how.library));
+    let (fitted, stated) = fitted_and_stated(&mut profile, &measured, (&prior, how), (progress, common))?;
     let errors = score(&fitted.held_out);
-    drop(progress);
-    runs::list_skipped("not fitted", &fitted.left_out, common);
-    let stated = without_contradicted(stated, &fitted, common);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
         source,
@@ -101,18 +97,62 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// The errors that the base states. Those of a processor whose measured times are implausibly far from
-/// the base's are dropped, with a warning.
-fn plausible_stated(
-    profile: &Profile,
+/// Fits `profile` to the runs; the fit, and the errors that the base states and the runs do not
+/// refute.
+fn fitted_and_stated(
+    profile: &mut Profile,
     measured: &DeviceRuns,
-    library: Library,
-    common: &Common,
+    (prior, how): (&Chosen, Options<'_>),
+    (progress, common): (Progress, &Common),
+) -> Result<(Fitted, Vec<Group>)> {
+    let base = profile.clone();
+    let by_base = validate(&base, &measured.runs, None, how.library).points;
+    let implausible = warn_of_implausible(&by_base, common);
+    let mut fitted = fit(profile, measured, (prior, how), &progress)?;
+    drop(progress);
+    fitted.held_out.extend(cut::points(profile, &measured.measurements, how.library));
+    runs::list_skipped("not fitted", &fitted.left_out, common);
+    let stated = still_stated((&base, how.library), (&by_base, &implausible), &fitted);
+    let stated = without_contradicted(stated, &fitted, common);
+    Ok((fitted, stated))
+}
+
+/// The errors that `base` states, other than those that the runs refute: all of a processor that is `implausible`; of
+/// other networks, errors smaller than those of the runs on the same processor when held out. Where too few networks
+/// ran to hold one out, errors up to [`SAME_DEVICE_ERROR`] are refuted, unless the base was measured with this library
+/// and its predictions of the runs, `by_base`, are within that. Networks do not refute errors of a GPU's kernels.
+fn still_stated(
+    (base, library): (&Profile, Library),
+    (by_base, implausible): (&[Point], &[ProcessorKind]),
+    fitted: &Fitted,
 ) -> Vec<Group> {
-    let mut stated = profile.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
-    let points = validate(profile, &measured.runs, None, library).points;
-    let implausible = warn_of_implausible(&points, common);
-    stated.retain(|group| group.name.processor().is_none_or(|processor| !implausible.contains(&processor)));
+    let basis = known_in(base, library, DataType::F32);
+    let least_percent = ProcessorKind::ALL.map(|processor| {
+        let mape_percent = |points: &[Point]| {
+            let of_it = points.iter().filter(|point| point.group.processor() == Some(processor));
+            let pairs: Vec<_> = of_it.map(|point| (point.predicted_us, point.measured_us)).collect();
+            (!pairs.is_empty()).then(|| figures("", &pairs).mape_percent)
+        };
+        let same_device_percent = 100.0 * SAME_DEVICE_ERROR;
+        mape_percent(&fitted.held_out).unwrap_or_else(|| match mape_percent(by_base) {
+            Some(percent)
+                if percent > same_device_percent || basis[processor as usize] != Basis::Measured =>
+            {
+                same_device_percent
+            }
+            Some(_) | None => 0.0,
+        })
+    });
+    let mut stated = base.calibration.as_ref().map_or(Vec::new(), |calibration| calibration.error.clone());
+    stated.retain(|group| match group.name {
+        ErrorGroup::On { processor, .. } => {
+            let is_of_kernels = processor == ProcessorKind::Gpu && !group.name.is_of_networks();
+            let is_refuted = !is_of_kernels && group.mape_percent < least_percent[processor as usize];
+            !implausible.contains(&processor) && !is_refuted
+        }
+        ErrorGroup::LanguageModel { processor, .. } => !implausible.contains(&processor),
+        ErrorGroup::Cuts | ErrorGroup::Plans | ErrorGroup::Other(_) => true,
+    });
     stated
 }
 
@@ -221,6 +261,32 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn what_the_base_states_stays_unless_the_runs_are_further_off() {
+        let base = Profile::load("pixel4").unwrap();
+        let off = |group: &str, factor: f64| Point {
+            group: group.into(),
+            measured_us: 1.0,
+            predicted_us: factor,
+            ..Point::default()
+        };
+        let stated_on = |processor: &str, by_base: Point, held_out: Vec<Point>, library| {
+            let fitted = Fitted { held_out, ..Fitted::default() };
+            let stated = still_stated((&base, library), (&[by_base], &[]), &fitted);
+            stated.iter().filter(|group| group.name.to_string().starts_with(processor)).count()
+        };
+        let on_gpu = |by_base: f64, held_out: &[f64]| {
+            let held_out = held_out.iter().map(|&factor| off("gpu/conv2d/all", factor)).collect();
+            stated_on("gpu/end_to_end", off("gpu/end_to_end/all", by_base), held_out, Library::Ruy)
+        };
+        assert_eq!(on_gpu(1.1, &[]), 2, "a base that predicts the runs keeps its errors");
+        assert_eq!(on_gpu(1.2, &[]), 0, "none is above 15 %");
+        assert_eq!([1.01, 1.07].map(|off| on_gpu(1.1, &[off])), [2, 0], "they are 2.6 %");
+        let on_cpu = |library| stated_on("cpu", off("cpu/1large/float", 1.1), Vec::new(), library);
+        assert!(on_cpu(Library::Ruy) > 10);
+        assert_eq!(on_cpu(Library::Xnnpack), 0, "the errors are not of this library");
+    }
 
     #[test]
     fn a_fit_of_kernels_and_cuts_leaves_what_a_probe_stated_of_networks_and_plans() {

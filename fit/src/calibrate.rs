@@ -23,7 +23,7 @@ use coexec_sim::{Cpu, KernelTable, Library, Quantity};
 /// measured on. The profiles of six phones are 2 to 6 % off their own launches and at least 29 % off
 /// another phone's; on the CPU 2 to 4 % and 23 % (mobile-ml-benchmark; with only four networks at least
 /// 19 %).
-const SAME_DEVICE_ERROR: f64 = 0.15;
+pub const SAME_DEVICE_ERROR: f64 = 0.15;
 
 /// Usual folds of a cross-validation.
 pub const FOLDS: usize = 5;

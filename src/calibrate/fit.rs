@@ -6,7 +6,7 @@ use coexec_fit::calibrate::{FOLDS, Options, host, npu};
 use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
-use coexec_sim::device::gpu::HostPath;
+use coexec_sim::device::gpu::{HostPath, TableSpread};
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, Profile};
 
@@ -71,7 +71,12 @@ impl Fit<'_> {
         });
         let Calibrated { gpu: calibrated, tables, folds, held_out, spreads, left_out, .. } = calibrated;
         self.profile.gpu = Some(calibrated);
-        self.fitted.spreads.gpu_table.retain(|kept| spreads.iter().all(|new| new.table != kept.table));
+        // A table that stays near the base's keeps its interval where too few runs give a new one.
+        let is_refuted = |kept: &TableSpread| {
+            tables.iter().any(|fit| fit.table == kept.table && fit.is_of_base != Some(true))
+                || spreads.iter().any(|new| new.table == kept.table)
+        };
+        self.fitted.spreads.gpu_table.retain(|kept| !is_refuted(kept));
         self.fitted.spreads.gpu_table.extend(spreads);
         self.fitted.tables = tables;
         self.fitted.spreads.gpu_inference = None;
@@ -139,12 +144,9 @@ impl Fit<'_> {
             self.progress.report(&format!("CPU: {done} of {of} fits"));
         });
         self.fitted.held_out.extend(calibrated.held_out);
-        let is_found = |kept: &CoreSetSpread| {
-            let is_alike =
-                |new: &CoreSetSpread| (&new.core_set, new.data_type) == (&kept.core_set, kept.data_type);
-            calibrated.spreads.iter().any(is_alike)
-        };
-        self.fitted.spreads.cpu_core_set.retain(|kept| !is_found(kept));
+        // The base's intervals are of other rates, even where too few networks ran for new ones.
+        let is_refitted = |kept: &CoreSetSpread| runs.iter().any(|run| run.what.data_type == kept.data_type);
+        self.fitted.spreads.cpu_core_set.retain(|kept| !is_refitted(kept));
         self.fitted.spreads.cpu_core_set.extend(calibrated.spreads);
         self.profile.cpu = calibrated.cpu;
         self.fitted.cpu_tables = calibrated.tables;

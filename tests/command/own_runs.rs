@@ -7,6 +7,7 @@ use coexec_fit::measure::runs::{
     ExecutedOn, Fingerprint, Measurement, Repetition, fingerprints_to_toml, parse, to_csv,
 };
 use coexec_fit::validate::gpu::predict;
+use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
@@ -136,6 +137,35 @@ fn own_runs_calibrate_both_processors() {
     for group in document["groups"].as_array().unwrap() {
         assert!(group["mape_percent"].as_f64().unwrap() < 1.5, "{group}");
     }
+}
+
+#[test]
+fn a_fit_to_few_runs_states_errors_and_intervals_of_these_runs_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs =
+        [(301, 1.3), (602, 0.7), (903, 1.3), (1204, 0.7)].into_iter().flat_map(|(features, factor)| {
+            let time = factor * f64::from(features);
+            let on_cpu = ExecutedOn::Cpu("1large".to_owned());
+            [measurement(features, ExecutedOn::Gpu, time), measurement(features, on_cpu, 3.0 * time)]
+        });
+    write_runs(&folder.path().join("bench"), &runs.collect::<Vec<_>>());
+    let line = "calibrate --base pixel4 --runs bench --out few.toml --json";
+    let report = coexec_in(folder.path(), words(line)).json();
+    let line = "explore mobilenet-v2 --device few.toml --threads 1 --json";
+    let errors = coexec_in(folder.path(), words(line)).json()["trust"]["errors"]["common_percent"].clone();
+    for (processor, group) in ["cpu/1large/float", "gpu/fully_connected/unseen"].into_iter().enumerate() {
+        let found = report["groups"].as_array().unwrap().iter().find(|found| found["name"] == group).unwrap();
+        let [stated, found] =
+            [&errors[processor], &found["mape_percent"]].map(|error| error.as_f64().unwrap());
+        assert!(found > 15.0 && stated > found - 1e-9, "{group}: {stated} {found}");
+    }
+    let spreads = |profile: &str| {
+        Profile::load(profile).unwrap().calibration.map_or(Vec::new(), |fit| fit.cpu_core_set)
+    };
+    let is_of_integers = |spread: &CoreSetSpread| spread.data_type == DataType::I8;
+    let mut of_base = spreads("pixel4");
+    of_base.retain(is_of_integers);
+    assert_eq!(spreads(folder.path().join("few.toml").to_str().unwrap()), of_base, "too few runs in f32");
 }
 
 #[test]

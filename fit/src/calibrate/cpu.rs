@@ -99,7 +99,8 @@ pub fn calibrate(cpu: &Cpu, runs: &[CpuRun], options: &Options<'_>, progress: Pr
     Calibration { cpu, tables, held_out, spreads, left_out }
 }
 
-/// Each usable run, predicted by the fit that holds its network out.
+/// Each usable run, predicted by the fit that holds its network out, if that fit has seen runs in its
+/// number format.
 fn held_out<'a>(
     evidence: &Evidence<'a>,
     fold_of: &[usize],
@@ -113,6 +114,13 @@ fn held_out<'a>(
     let predicted = |usable: &Usable<'a>| {
         let Usable { run, network, .. } = *usable;
         let fold = fold_of[network];
+        let informs = |other: &Usable<'_>| {
+            fold_of[other.network] != fold && other.run.what.data_type == run.what.data_type
+        };
+        if !evidence.runs.iter().any(informs) {
+            // That fit is the base.
+            return None;
+        }
         // Only a mixed core set can lack a table: that of a cluster that never ran alone.
         let predicted_us = predict(run, &without_fold[fold], evidence.library).ok()?;
         let point = Point { unseen: true, ..point(run, predicted_us) };

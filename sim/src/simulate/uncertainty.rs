@@ -93,8 +93,8 @@ impl Errors {
 
     /// Errors by the basis of each processor's times (`known`). Measured or transferred: the cross-validated
     /// errors that `device` states for whole networks and for GPU kernels, if it tells number formats apart
-    /// those of the workload's, 10 % where it states none. Scaled from another device or library: 20 %.
-    /// Assumed: 35 %. These three percentages are assumptions.
+    /// those of the workload's; where it states none of whole networks, 10 %, or that of kernels if it is larger.
+    /// Scaled from another device or library: 20 %. Assumed: 35 %. These three percentages are assumptions.
     pub fn of(device: &Profile, known: &[Known]) -> Self {
         let groups = groups(device);
         let is_on = |group: &&Group, kind| matches!(group.name, ErrorGroup::On { processor, .. } if processor == kind);
@@ -112,8 +112,9 @@ impl Errors {
         };
         let of_kind = |kind: ProcessorKind| match known.iter().find(|known| known.processor == kind) {
             Some(known @ Known { basis: Basis::Measured | Basis::Transferred, .. }) => {
-                let common = stated(known, true).unwrap_or(MEASURED_PERCENT);
-                [common, stated(known, false).unwrap_or(common)]
+                let [whole, single] = [true, false].map(|whole| stated(known, whole));
+                let common = whole.unwrap_or(MEASURED_PERCENT.max(single.unwrap_or(0.0)));
+                [common, single.unwrap_or(common)]
             }
             Some(Known { basis: Basis::Scaled, .. }) => [SCALED_PERCENT; 2],
             Some(Known { basis: Basis::Assumed | Basis::NotKnown, .. }) | None => [ASSUMED_PERCENT; 2],
