@@ -43,12 +43,13 @@ pub(crate) fn run(options: &Calibrate, common: &Common) -> Result {
 /// Fits `profile` to the runs of `options`, and writes it to `out`.
 fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Common) -> Result {
     let prior = Chosen::of(&options.prior)?;
-    let runs = runs::path(&options.runs)?;
+    let path = runs::path(&options.runs)?;
     let others = [options.points.as_deref(), options.learning_curve.as_deref()];
-    output::check_all_distinct(&others, &[Some(runs), Some(Path::new(&options.base))])?;
-    output::check_distinct(out, runs)?;
+    output::check_all_distinct(&others, &[Some(path), Some(Path::new(&options.base))])?;
+    output::check_distinct(out, path)?;
     let measured = runs_to_fit(&profile, options, common)?;
     warn_of_other_device(&profile, &measured, common);
+    warn_of_refit(&profile, &measured, &prior, common);
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
@@ -61,7 +62,8 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         seed: options.seed,
         ..Options::of(&source)
     };
-    let (fitted, stated) = fitted_and_stated(&mut profile, &measured, (&prior, how), (progress, common))?;
+    let (fitted, stated) =
+        fitted_and_stated(&mut profile, &measured, (&prior, how), (progress, path, common))?;
     let errors = score(&fitted.held_out);
     forget_used_facts(&mut profile, &fitted);
     profile.calibration = Some(Calibration {
@@ -97,24 +99,39 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     Ok(())
 }
 
-/// Fits `profile` to the runs; the fit, and the errors that the base states and the runs do not
+/// Fits `profile` to the runs, read from the path; the fit, and the errors that the base states and the runs do not
 /// refute.
 fn fitted_and_stated(
     profile: &mut Profile,
     measured: &DeviceRuns,
     (prior, how): (&Chosen, Options<'_>),
-    (progress, common): (Progress, &Common),
+    (progress, path, common): (Progress, &Path, &Common),
 ) -> Result<(Fitted, Vec<Group>)> {
     let base = profile.clone();
     let by_base = validate(&base, &measured.runs, None, how.library).points;
     let implausible = warn_of_implausible(&by_base, common);
     let mut fitted = fit(profile, measured, (prior, how), &progress)?;
     drop(progress);
+    if *profile == base {
+        let left_out = [&*fitted.left_out, &measured.runs.left_out].concat();
+        return Err(runs::none_usable(path, "run that a value can be fitted to", &left_out));
+    }
     fitted.held_out.extend(cut::points(profile, &measured.measurements, how.library));
     runs::list_skipped("not fitted", &fitted.left_out, common);
     let stated = still_stated((&base, how.library), (&by_base, &implausible), &fitted);
     let stated = without_contradicted(stated, &fitted, common);
     Ok((fitted, stated))
+}
+
+/// Warns if the base was fitted to these runs and is the prior of their fit again.
+fn warn_of_refit(profile: &Profile, measured: &DeviceRuns, prior: &Chosen, common: &Common) {
+    if measured.set(profile) && prior.is_base() {
+        common.note(format_args!(
+            "warning: the profile {} was already fitted to these runs, which now count a second time: each further fit moves \
+             its values and errors. To add runs, calibrate the profile that it was made from with all of them",
+            profile.name
+        ));
+    }
 }
 
 /// The errors that `base` states, other than those that the runs refute: all of a processor that is `implausible`; of

@@ -340,12 +340,12 @@ pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<Dev
 }
 
 /// The failure of a file without a usable row; the help states why its first row cannot be used.
-fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
+pub(crate) fn none_usable(path: &Path, what: &str, left_out: &[SkippedRow]) -> Failure {
     Failure::usage(
         format!("{} holds no usable {what}", path.display()),
         match left_out.first() {
             Some(row) => format!("line {}: {}", row.line, row.reason),
-            None => "give a file that has rows".to_owned(),
+            None => "give a file that has rows on a processor of the profile".to_owned(),
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
 use coexec_fit::validate::point::Point;
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
     points.extend(cut::points(&profile, &measured.measurements, library));
     let choices = &choices(&profile, &measured.measurements, library);
     let planned = &planned_networks(&measured.measurements);
-    let groups = &requested_groups(score(&points), options)?;
+    let groups = &requested_groups(score(&points), options, [&left_out, &measured.runs.left_out])?;
     points.retain(|point| is_in(point, &options.group));
     let set_the_profile = measured.set(&profile) && points.iter().any(is_fitted);
     warn_of_mismatch((&options.profile, &profile), &measured, set_the_profile, common);
@@ -122,13 +123,21 @@ pub(crate) fn warn_of_implausible(points: &[Point], common: &Common) -> Vec<Proc
     ProcessorKind::ALL.into_iter().filter(is_implausible).collect()
 }
 
-/// The requested groups, or a failure if there is none.
-fn requested_groups(mut groups: Vec<Scored>, options: &Validate) -> Result<Vec<Scored>> {
+/// The requested groups, or a failure if there is none; the rows in `left_out` are in no group.
+fn requested_groups(
+    mut groups: Vec<Scored>,
+    options: &Validate,
+    left_out: [&[SkippedRow]; 2],
+) -> Result<Vec<Scored>> {
+    let path = runs::path(&options.runs)?;
+    if groups.is_empty() {
+        return Err(runs::none_usable(path, "run that the profile predicts", &left_out.concat()));
+    }
     let prefix = options.group.as_str();
     let is_asked = |scored: &Scored| scored.group.name.to_string().starts_with(prefix);
     if !prefix.is_empty() && !groups.iter().any(is_asked) {
         let known = groups.iter().map(|scored| scored.group.name.to_string());
-        return Err(points::missing_group(runs::path(&options.runs)?, prefix, known));
+        return Err(points::missing_group(path, prefix, known));
     }
     groups.retain(is_asked);
     Ok(groups)

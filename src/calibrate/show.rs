@@ -93,7 +93,10 @@ fn unit(key: &str) -> &'static str {
 /// Prints the cross-validated errors.
 pub(super) fn errors(title: &str, errors: &[Scored]) {
     if errors.is_empty() {
-        output::line("\nno errors on held-out networks: all runs are of one network");
+        output::line(
+            "\nno errors on held-out networks: no processor ran two networks in one number format, or the base predicts them \
+             and keeps the errors that it states",
+        );
         return;
     }
     output::line(&format!("\n{title}, errors on held-out networks, worst groups first\n"));

@@ -169,6 +169,17 @@ fn a_fit_to_few_runs_states_errors_and_intervals_of_these_runs_alone() {
 }
 
 #[test]
+fn a_base_that_was_fitted_to_the_same_runs_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(&folder.path().join("bench"), &measurements()[..8]);
+    for (base, is_warned_of) in [("pixel4", false), ("once.toml", true)] {
+        let line = format!("calibrate --base {base} --runs bench --out once.toml --no-residual");
+        let stderr = coexec_in(folder.path(), words(&line)).stderr;
+        assert_eq!(stderr.contains("already fitted to these runs"), is_warned_of, "{stderr}");
+    }
+}
+
+#[test]
 fn rows_of_own_runs_that_cannot_be_used_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let bench = folder.path().join("bench");
@@ -180,6 +191,21 @@ fn rows_of_own_runs_that_cannot_be_used_are_named() {
     let line = runs.lines().count() + 1;
     assert!(outcome.stderr.contains(&format!("not used: line {line}: outlier")), "{}", outcome.stderr);
     assert_eq!(outcome.json()["unusable"][0]["line"], line);
+}
+
+#[test]
+fn runs_that_cannot_be_predicted_or_fitted_to_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runs = measurements();
+    runs.truncate(4);
+    for run in &mut runs {
+        run.operator = None;
+    }
+    write_runs(&folder.path().join("bench"), &runs);
+    let why = ["bench holds no usable run", "the operators of network2 are not known"];
+    coexec_in(folder.path(), words(VALIDATE).chain(["bench", "--limit", "1"])).assert_refused(&why);
+    coexec_in(folder.path(), words("calibrate --base pixel4 --runs bench --out x.toml")).assert_refused(&why);
+    assert!(!folder.path().join("x.toml").exists());
 }
 
 #[test]
