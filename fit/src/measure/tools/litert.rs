@@ -92,11 +92,10 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<ToolResult, 
     if let Some(path) = option("External delegate path").filter(|path| !path.is_empty()) {
         return Err(on_another_unit(&path));
     }
-    let number = |text: &str| {
-        let end =
-            text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
-        text[..end.unwrap_or(text.len())].parse::<f64>().ok()
-    };
+    let on_gpu = is_set("Use gpu").unwrap_or(false);
+    if on_gpu {
+        check_gpu(content, is_set("Allow lower precision in gpu"))?;
+    }
     let after = |key: &str| {
         let of_key =
             |(count, line): (u64, &str)| Some((count, number(line.rsplit_once(key)?.1.trim_start())?));
@@ -115,7 +114,7 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<ToolResult, 
     Ok(ToolResult {
         line,
         model: Some(model),
-        on_gpu: is_set("Use gpu").unwrap_or(false),
+        on_gpu,
         threads: option("Num threads")
             .and_then(|threads| threads.parse().ok())
             .filter(|&n| n > 0)
@@ -130,6 +129,37 @@ pub(super) fn of_text(content: &str, table: Option<&str>) -> Result<ToolResult, 
         operators: if are_named { operators } else { Vec::new() },
         ..ToolResult::default()
     })
+}
+
+/// The number at the start of a text.
+fn number(text: &str) -> Option<f64> {
+    let end = text.find(|letter: char| !(letter.is_ascii_digit() || matches!(letter, '.' | 'e' | '+' | '-')));
+    text[..end.unwrap_or(text.len())].parse().ok()
+}
+
+/// Fails if a run on the GPU was not as predicted: of the whole model there, in 16 bits.
+fn check_gpu(content: &str, may_be_in_16_bits: Option<bool>) -> Result<(), String> {
+    if let Some(line) = content.lines().find(|line| is_of_partial_delegation(line)) {
+        return Err(format!("ran partly or wholly on the CPU: {}", line.trim()));
+    }
+    if may_be_in_16_bits == Some(false) {
+        return Err("computed in 32 bits on the GPU, which is predicted in 16 bits: measure without \
+             --gpu_precision_loss_allowed=false"
+            .to_owned());
+    }
+    Ok(())
+}
+
+/// Whether a line of `benchmark_model` or of TFLite's runtime says that the GPU does not execute the whole model.
+fn is_of_partial_delegation(line: &str) -> bool {
+    let replaced = line.split_once("Replacing ").and_then(|(_, nodes)| nodes.split_once(" node(s)"));
+    let (nodes, delegate) = replaced.unwrap_or_default();
+    let (some, all) = nodes.split_once(" out of ").unwrap_or_default();
+    let says = |text: &str| line.contains("GPU delegate") && line.contains(text);
+    (some != all && delegate.contains("TfLiteGpuDelegate"))
+        || says("partially executed")
+        || says("will not be executed")
+        || line.contains("GPU acceleration is unsupported")
 }
 
 /// The operators in the first table with these column titles, in the order of the run.
@@ -213,6 +243,36 @@ mod tests {
         assert!(of_json(&submitted).unwrap_err().contains("at submission"));
         let partly = include_str!("../../../../data/litert-h100/pose_detection-gpu.json");
         assert!(of_json(partly).unwrap_err().contains("partly on the CPU"));
+    }
+
+    #[test]
+    fn runs_of_benchmark_model_partly_on_the_gpu_or_in_32_bits_are_refused() {
+        let on_gpu = |line: &str| of_text(&format!("INFO: Use gpu: [1]\n{line}\n{TABLE}"), None);
+        for line in [
+            "INFO: Explicitly applied GPU delegate, and the model graph will be partially executed by the delegate w/ 2 \
+             delegate kernels.",
+            "Applied GPU delegate, and the model graph will be partially executed w/ the delegate.",
+            "INFO: Though GPU delegate is explicitly applied, the model graph will not be executed by the delegate.",
+            "VERBOSE: Replacing 25 out of 30 node(s) with delegate (TfLiteGpuDelegateV2) node, yielding 3 partitions for \
+             the whole graph.",
+            "GPU acceleration is unsupported on this platform.",
+        ] {
+            let error = on_gpu(line).unwrap_err();
+            assert!(error.contains("on the CPU") && error.contains(line), "{error}");
+            assert!(of_text(&format!("Use gpu: [0]\n{line}\n{TABLE}"), None).is_ok(), "{line}");
+        }
+        for line in [
+            "INFO: Explicitly applied GPU delegate, and the model graph will be completely executed by the delegate.",
+            "INFO: Though NNAPI delegate is explicitly applied, the model graph will not be executed by the delegate.",
+            "VERBOSE: Replacing 49 out of 49 node(s) with delegate (TfLiteGpuDelegateV2) node, yielding 1 partitions.",
+            "INFO: Replacing 119 node(s) with delegate (TfLiteGpuDelegateV2) node, yielding 1 partitions.",
+            "INFO: Allow lower precision in gpu: [1]",
+        ] {
+            assert!(on_gpu(line).unwrap().on_gpu, "{line}");
+        }
+        for line in ["INFO: Allow lower precision in gpu: [0]", "Allow lower precision in gpu : [0]"] {
+            assert!(on_gpu(line).unwrap_err().contains("32 bits"), "{line}");
+        }
     }
 
     #[test]
