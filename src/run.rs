@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use coexec_fit::measure::runs::{Measurement, fingerprints_path};
+use coexec_fit::measure::runs::{ExecutedOn, Measurement, fingerprints_path};
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_hw::execute::{ExecuteError, NoiseFloor, ProgressEvent, Report, Request, check_kernels, execute};
 use coexec_sim::kernel::cpu::{CoreSet, CoreSetError};
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::output::{percent, record, stem};
 use crate::simulate::{model, read_plan};
-use crate::validate::choice_summary;
+use crate::validate::{BY_HOST, choice_summary};
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
 };
@@ -33,7 +33,10 @@ const INTERRUPTED: i32 = 130;
 struct SkippedVariant {
     what: String,
     processor: String,
+    is_plan: bool,
     reason: String,
+    #[serde(skip)]
+    error: ExecuteError,
 }
 
 /// What makes measurements steadier.
@@ -59,9 +62,6 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
     let (mut report, warnings) =
         measure(options, common, &scenario, &groups, (processors.gpu, pipeline.as_ref()))?;
     let Outcome { rows, measurements, left_out } = outcome(options, &scenario, &groups, &mut report)?;
-    for SkippedVariant { what, processor, reason } in &left_out {
-        common.note(format_args!("not run: {what} on {processor}: {reason}"));
-    }
     let is_measured = rows.iter().any(|row| row.is_plan);
     let whole = groups.first().and_then(|group| group.first()).filter(|_| is_measured);
     let plan_file = plan_text(&scenario, whole, pipeline.as_ref());
@@ -81,7 +81,8 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             noise_floor: report.noise,
             warnings,
             variants: &rows,
-            left_out,
+            /// What does not run on this machine.
+            left_out: &left_out,
             /// Value of choosing by prediction among the measured ways to run an operator.
             choices,
             /// Mean absolute percentage error of the predictions.
@@ -91,12 +92,29 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
             stream: stream.map(|(record, _)| record),
         }))?;
     } else {
-        show(&scenario, &report, &rows, choices.as_ref());
+        show(&scenario, &report, (&rows, &left_out), choices.as_ref());
+        if predicts && measurements.iter().any(is_by_host) {
+            output::line(&format!("\n{BY_HOST}"));
+        }
         if let Some((_, sentence)) = stream {
             output::line(&sentence);
         }
     }
-    results::verdict(&rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STABILITY_REMEDY)))
+    verdict(left_out, &rows)
+}
+
+/// Whether the host took the time of a single operator that the GPU computes, or a part of it.
+fn is_by_host(run: &Measurement) -> bool {
+    run.operator.is_some() && run.synchronisation.is_some()
+}
+
+/// Fails if the plan needs more cores than there are, or the times are not sound.
+fn verdict(left_out: Vec<SkippedVariant>, rows: &[Row]) -> Result {
+    let is_missed = |skipped: &SkippedVariant| skipped.is_plan && is_too_large(&skipped.error);
+    if let Some(SkippedVariant { error, .. }) = left_out.into_iter().find(is_missed) {
+        return Err(error.into());
+    }
+    results::verdict(rows).map_or(Ok(()), |problem| Err(Failure::unsound(problem, STABILITY_REMEDY)))
 }
 
 /// Refuses a model that has an operator without kernels. Of a set, the other operators are measured.
@@ -204,6 +222,11 @@ struct Outcome {
     left_out: Vec<SkippedVariant>,
 }
 
+/// Whether a variant needs more cores than this machine has.
+fn is_too_large(error: &ExecuteError) -> bool {
+    matches!(error, ExecuteError::TooFewCores { .. })
+}
+
 fn outcome(
     options: &Run,
     scenario: &Scenario,
@@ -220,8 +243,6 @@ fn outcome(
     };
     let is_model = matches!(scenario.workload, Workload::Model(_));
     let mut outcome = Outcome { rows: Vec::new(), measurements: Vec::new(), left_out: Vec::new() };
-    let is_too_large = |error: &ExecuteError| matches!(error, ExecuteError::TooFewCores { .. });
-    let mut first_reason = None;
     for (candidates, measured) in groups.iter().zip(times) {
         for (candidate, measured) in candidates.iter().zip(measured.into_iter().flatten()) {
             match measured {
@@ -237,30 +258,39 @@ fn outcome(
                     outcome.left_out.push(SkippedVariant {
                         what: candidate.operator_or(context.network),
                         processor: candidate.ran.to_string(),
+                        is_plan: candidate.is_plan,
                         reason: error.to_string(),
+                        error,
                     });
-                    first_reason.get_or_insert(error);
                 }
             }
         }
     }
-    match first_reason {
-        Some(error) if outcome.rows.is_empty() => Err(error.into()),
-        Some(_) | None => Ok(outcome),
+    if outcome.rows.is_empty() && !outcome.left_out.is_empty() {
+        return Err(outcome.left_out.swap_remove(0).error.into());
     }
+    Ok(outcome)
 }
 
-/// The executed plan as TOML; none for a set, a single operator, or without a plan.
+/// The executed plan as TOML; none for a set, without a plan, or for a single operator whose row states
+/// where it ran.
 fn plan_text(scenario: &Scenario, whole: Option<&Candidate>, pipeline: Option<&Pipeline>) -> Option<String> {
     let Workload::Model(stages) = &scenario.workload else { return None };
-    let plan = &whole.filter(|whole| whole.is_plan && stages.len() > 1)?.variant.plan;
+    let whole = whole.filter(|whole| whole.is_plan)?;
+    let is_named = matches!(whole.ran, ExecutedOn::Plan(_));
+    let plan = (is_named || stages.len() > 1).then_some(&whole.variant.plan)?;
     let file = PlanFile::new(&scenario.name, &scenario.device, stages, plan)
         .streaming(pipeline.map(|pipeline| pipeline.depth));
     Some(toml::to_string(&file).expect("a plan has only tables, words and numbers"))
 }
 
-/// Prints the table of variants and the summary.
-fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Choices>) {
+/// Prints the table of variants, what did not run, and the summary.
+fn show(
+    scenario: &Scenario,
+    report: &Report,
+    (rows, left_out): (&[Row], &[SkippedVariant]),
+    choices: Option<&Choices>,
+) {
     output::line(&format!("{}\non {}", scenario.title, report.fingerprint.device));
     let NoiseFloor { clock_ns, spread_percent } = report.noise;
     output::line(&format!(
@@ -278,6 +308,10 @@ fn show(scenario: &Scenario, report: &Report, rows: &[Row], choices: Option<&Cho
     ];
     let (header, cells) = output::cells(&columns, rows);
     output::table(&header, cells);
+    for SkippedVariant { what, processor, is_plan, reason, .. } in left_out {
+        let plan = if *is_plan { ", the plan" } else { "" };
+        output::line(&format!("\nnot run: {what} on {processor}{plan}: {reason}"));
+    }
     if let Some(mape) = mape_percent(rows) {
         let predictions = rows.iter().filter(|row| row.error_percent.is_some()).count();
         output::line(&format!("\nMAPE of {predictions} predictions: {mape:.1} %"));

@@ -66,6 +66,9 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
         if let Some(summary) = plan_summary(planned) {
             output::line(&format!("\n{summary}"));
         }
+        if groups.iter().any(|scored| is_by_host(&scored.group.name.to_string())) {
+            output::line(&format!("\n{BY_HOST}"));
+        }
         points::show_worst(&points, options.worst);
     }
     check_limit(groups, options.limit)
@@ -194,6 +197,16 @@ pub(crate) fn choice_summary(choices: &Choices) -> String {
          cuts advised as sure: {advised}, of which {harmed} take more than 2 % longer than the faster processor alone; \
          speedup of following the advice {advised_speedup:.2}"
     )
+}
+
+/// What the times of operators cover that the host timed, for those who compare them with `explore`.
+pub(crate) const BY_HOST: &str = "cut operators, and those from host to host, are measured and predicted from the host's call until it sees the \
+     end: with the time to fill the GPU's queue and to read back, which explore and simulate count for whole \
+     inferences only";
+
+/// Whether a group is of operators that the host timed.
+fn is_by_host(group: &str) -> bool {
+    ["split/", "host_to_host/"].iter().any(|prefix| group.starts_with(prefix))
 }
 
 /// Fails if the MAPE of a group exceeds the limit.

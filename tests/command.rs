@@ -43,6 +43,7 @@ mod command {
     mod run;
     mod run_chains;
     mod run_hazards;
+    mod run_plans;
     mod schemas;
     #[cfg(unix)]
     mod streams;

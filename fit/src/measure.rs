@@ -29,7 +29,7 @@ pub use ai_hub::Inference;
 pub use ai_hub_llm::Answer;
 use coexec_sim::device::{Direction, LinkTransfer};
 use coexec_sim::workload::{Class, DataType, Layer, Movement, Operator, Reduction, Stage};
-use coexec_sim::{InputError, Mechanism, Text};
+use coexec_sim::{InputError, Mechanism, Plan, PlanFile, Profile, Text};
 use runs::ExecutedOn;
 
 /// The measured time of a network, or of a part of one.
@@ -100,13 +100,22 @@ impl FromIterator<Layer> for OnGpu {
     }
 }
 
-/// A network under a plan.
+/// A network, or an operator, under a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnderPlan {
     /// The network.
     pub stages: Vec<Stage>,
     /// The plan's file.
     pub plan: Text,
+}
+
+impl UnderPlan {
+    /// The plan on `device`, or the reason why it does not fit.
+    pub(crate) fn resolve(&self, device: &Profile) -> Result<Plan, String> {
+        let unfit = |error: InputError| error.to_string();
+        let file: PlanFile = self.plan.parse().map_err(unfit)?;
+        file.resolve(&self.plan, &self.stages, device).map_err(unfit)
+    }
 }
 
 /// A network on CPU cores.
@@ -130,6 +139,8 @@ pub struct ByHost {
     pub ran: ExecutedOn,
     /// Synchronisation mechanism between the processors.
     pub synchronisation: Option<Mechanism>,
+    /// The plan, where `ran` names its file.
+    pub plan: Option<UnderPlan>,
 }
 
 /// Runs of one kind.
@@ -208,6 +219,14 @@ fn time(micros: f64, found: impl Display) -> Result<f64, String> {
 /// The measured time in a cell.
 fn time_in(cell: &str) -> Result<f64, String> {
     time(cell.trim().parse().unwrap_or(f64::NAN), format_args!("{cell:?}"))
+}
+
+/// The reason that a network which ran as a whole cannot be used.
+pub(crate) fn unknown_operators(network: &str) -> String {
+    format!(
+        "the operators of {network} are not known: put its model or scenario next to the runs, as {network}.onnx, \
+         {network}.tflite or {network}.toml (`coexec import` writes the latter, with the options that the model needs)"
+    )
 }
 
 /// A row that cannot be used.

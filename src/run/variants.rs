@@ -111,7 +111,10 @@ impl VariantMaker<'_> {
         let plan = match plan {
             Some(plan) => Some(plan.clone()),
             None if !self.predicts => None,
-            None => Some(explore::explore(&mut simulator, stages, &scenario.options)?.plan),
+            None => {
+                let pipeline = scenario.pipeline.as_ref();
+                Some(explore::explore_stream(&mut simulator, stages, &scenario.options, pipeline)?.plan)
+            }
         };
         let mut plans = Vec::from_iter(plan.clone());
         if self.processors.gpu {

@@ -8,6 +8,7 @@ use coexec_fit::measure::runs::{
 };
 use coexec_fit::validate::gpu::predict;
 use coexec_sim::device::cpu::CoreSetSpread;
+use coexec_sim::Axis;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
@@ -120,7 +121,39 @@ fn a_whole_network_is_validated_on_the_processor_it_ran_on() {
         document["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
     assert_eq!(groups.len(), 2, "{groups:?}");
     assert!(groups.contains(&"cpu/1large/float") && groups.contains(&"gpu/end_to_end/all"), "{groups:?}");
-    assert_eq!(document["unusable"][0]["reason"], "the operators of mine are not known");
+    let reason = document["unusable"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("the operators of mine are not known") && reason.contains("mine.toml"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_model_next_to_the_runs_gives_the_operators_of_the_network_that_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = Measurement {
+        run: "whole".to_owned(),
+        network: "mine".to_owned(),
+        operator: None,
+        ..measurement(32, ExecutedOn::Gpu, 4_000.0)
+    };
+    write_runs(folder.path(), &[whole]);
+    let validated = || coexec_in(folder.path(), words(VALIDATE).chain(["."]));
+    validated().assert_refused(&["mine.tflite", "coexec import"]);
+    let model = include_bytes!("../../import/tests/inputs/tiny.tflite");
+    fs::write(folder.path().join("mine.tflite"), model).unwrap();
+    assert_eq!(validated().json()["unusable"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn validate_says_what_times_by_the_host_s_clock_cover() {
+    let folder = tempfile::tempdir().unwrap();
+    let split = ExecutedOn::Split { axis: Axis::Channels, cores: "1large".to_owned(), cpu: 8, gpu: 24 };
+    for (processor, is_said) in [(split, true), (ExecutedOn::Gpu, false)] {
+        write_runs(folder.path(), &[measurement(32, processor, 100.0)]);
+        let stdout = coexec_in(folder.path(), words("validate --profile pixel4 --runs runs.csv")).stdout;
+        assert_eq!(stdout.contains("from the host's call until it sees the end"), is_said, "{stdout}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `run`: measuring on this machine. For failures see `run_hazards`.
+//! `run`: measuring on this machine. For plans see `run_plans`, for failures `run_hazards`.
 //!
 //! Without an `OpenCL` device, the tests that need one are skipped with a message; with
 //! `COEXEC_REQUIRE_OPENCL=1` they fail instead.
@@ -47,7 +47,7 @@ name = \"depthwise\"
 depthwise_conv2d = { input = [4096, 4096, 8], kernel = [1, 1] }
 ";
 /// Accepts any spread: times vary widely while other tests use the machine.
-const ANY_SPREAD: &str = "--max-spread 1000";
+pub(super) const ANY_SPREAD: &str = "--max-spread 1000";
 
 /// Scenarios by name.
 const SCENARIOS: [(&str, &str); 4] =
@@ -200,58 +200,6 @@ fn both_processors_and_the_plan_are_measured_and_read_back() {
         "run chain.toml --device pixel4 --threads 1 --repetitions 5 --plan runs.plan.toml --out again.csv --json {ANY_SPREAD}"
     );
     assert_eq!(coexec_in(folder.path(), words(&line)).status, 0);
-}
-
-#[test]
-fn a_plan_that_cuts_an_operator_is_run_as_written() {
-    if !has_device() {
-        return;
-    }
-    let folder = folder();
-    let plan = "scenario = \"small\"\ndevice = \"pixel4\"\nsynchronisation = \"event-wait\"\n\
-                [[operator]]\nname = \"fc\"\npartition = \"output-channels\"\nshares = [\n\
-                { processor = \"cpu\", cores = \"1large\", channels = 16 },\n\
-                { processor = \"gpu\", channels = 32 },\n]\n";
-    fs::write(folder.path().join("cut.toml"), plan).unwrap();
-    let line = format!(
-        "run small.toml --device pixel4 --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
-    );
-    let document = coexec_in(folder.path(), words(&line)).json();
-    let variants = document["variants"].as_array().unwrap();
-    let cut = variants.iter().find(|variant| variant["is_plan"] == true).unwrap();
-    assert_eq!(cut["processor"], "1large:16+gpu:32");
-    assert!(cut["memory"].is_string() && cut["synchronisation"].is_string(), "{cut}");
-    fs::write(folder.path().join("cut.toml"), plan.replace("16 }", "18 }").replace("32 }", "30 }")).unwrap();
-    let outcome = coexec_in(folder.path(), words(&line));
-    assert_eq!(outcome.status, 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("after 18 channels"), "{}", outcome.stderr);
-}
-
-#[test]
-fn a_plan_that_cuts_along_the_height_is_run_as_written() {
-    if !has_device() {
-        return;
-    }
-    let folder = folder();
-    let plan = "scenario = \"small\"\ndevice = \"pixel4\"\nsynchronisation = \"svm-polling\"\n\
-                [[operator]]\nname = \"fc\"\npartition = \"height\"\nshares = [\n\
-                { processor = \"cpu\", cores = \"1large\", rows = 5 },\n\
-                { processor = \"gpu\", rows = 7 },\n]\n";
-    fs::write(folder.path().join("cut.toml"), plan).unwrap();
-    let line = format!(
-        "run small.toml --device pixel4 --threads 1 --plan cut.toml --repetitions 5 --out runs.csv --json {ANY_SPREAD}"
-    );
-    let document = coexec_in(folder.path(), words(&line)).json();
-    let variants = document["variants"].as_array().unwrap();
-    let cut = variants.iter().find(|variant| variant["is_plan"] == true).unwrap();
-    assert_eq!(cut["processor"], "1large:5rows+gpu:7rows");
-    assert!(cut["predicted_us"].as_f64().unwrap() > 0.0, "{cut}");
-    let table = read(&folder.path().join("runs.csv")).unwrap();
-    assert_eq!(table.left_out.len(), 0, "it reads back: {:?}", table.left_out);
-    fs::write(folder.path().join("cut.toml"), plan.replace("rows = 7", "rows = 8")).unwrap();
-    let outcome = coexec_in(folder.path(), words(&line));
-    assert_eq!(outcome.status, 1, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("add up to the 12 output rows"), "{}", outcome.stderr);
 }
 
 #[test]

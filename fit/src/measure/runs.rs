@@ -162,7 +162,7 @@ pub fn file_of(path: &Path) -> PathBuf {
 
 /// Reads the runs at `path` (a file, or a folder that holds `runs.csv`), the
 /// fingerprints and plans next to them, and the stages of the networks that ran as a whole: of
-/// bundled ones, and of scenario files next to the runs.
+/// bundled ones, and of scenario and model files next to the runs.
 ///
 /// # Errors
 /// The file does not exist or is not a table of runs, or the table of fingerprints is bad.
@@ -282,9 +282,11 @@ impl fmt::Display for ExecutedOn {
 }
 
 impl ExecutedOn {
-    /// The processors of a placement; none where it is cut other than between a CPU and a GPU.
+    /// The processors of a placement; none where it is cut other than in two, between a CPU and a GPU.
     pub fn of(placement: Placement) -> Option<Self> {
-        match (placement.only(), placement.cpu_and_gpu_extents(), placement.cores()) {
+        // Two parts of one processor are not the cut that their sum is.
+        let extents = placement.cpu_and_gpu_extents().filter(|_| placement.parts().count() == 2);
+        match (placement.only(), extents, placement.cores()) {
             (Some(Processor::Cpu(cores)), ..) => Some(Self::Cpu(cores.to_string())),
             (Some(Processor::Gpu), ..) => Some(Self::Gpu),
             (Some(Processor::Npu(_)), ..) => Some(Self::Npu),

@@ -153,7 +153,7 @@ fn way<'m>(measurement: &'m Measurement, simulator: &mut Simulator<'_>) -> Optio
     let (_, layer) = measurement.operator.as_ref()?;
     let (layer, ran, synchronisation) =
         (layer.clone(), measurement.processor.clone(), measurement.synchronisation);
-    let run = ByHost { layer, ran, synchronisation };
+    let run = ByHost { layer, ran, synchronisation, plan: None };
     let plan = plan(&run, profile).ok()?;
     let predicted = predict(&run, simulator).ok()?;
     let is_by_event = by_host_on_gpu(measurement) == Some(false);

@@ -6,7 +6,7 @@ mod baselines;
 
 use super::point::Point;
 use super::{Validation, is_unseen};
-use crate::measure::CpuRun;
+use crate::measure::{CpuRun, unknown_operators};
 use coexec_sim::device::calibration::{Computed, ErrorGroup, Which};
 use coexec_sim::device::cpu::{CoreSetSpread, Cpu};
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute, execute_in_network};
@@ -31,7 +31,7 @@ pub(crate) fn predict(run: &CpuRun, cpu: &Cpu, library: Library) -> Result<f64, 
 /// The cores of a run whose operators are known.
 pub(crate) fn cores(run: &CpuRun, cpu: &Cpu) -> Result<CoreSet, String> {
     if run.what.layers.is_empty() {
-        return Err(format!("the operators of {} are not known", run.network));
+        return Err(unknown_operators(&run.network));
     }
     CoreSet::parse(&run.what.core_set, cpu).map_err(|error| error.to_string())
 }

@@ -134,6 +134,7 @@ mod tests {
                 layer: layer.clone(),
                 ran: processor.clone(),
                 synchronisation: Some(SYNCHRONISATION),
+                plan: None,
             };
             let measured_us = predict(&run, &mut simulator).unwrap();
             Measurement {

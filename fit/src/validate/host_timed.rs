@@ -28,6 +28,9 @@ pub(super) fn predict(run: &ByHost, simulator: &mut Simulator<'_>) -> Result<f64
 
 /// The plan under which an operator ran.
 pub(super) fn plan(run: &ByHost, profile: &Profile) -> Result<Plan, String> {
+    if let Some(plan) = &run.plan {
+        return plan.resolve(profile);
+    }
     let synchronisation = run.synchronisation.unwrap_or(Mechanism::EventWait);
     Ok(Plan::new(synchronisation, vec![placement(&run.ran, profile)?]))
 }
@@ -71,6 +74,7 @@ mod tests {
                 layer: Layer::new(Operator::Linear(linear), DataType::F32),
                 ran,
                 synchronisation: Some(Mechanism::SvmPolling),
+                plan: None,
             },
             measured_us: 1_000.0,
             deviation_us: None,

@@ -15,9 +15,7 @@ use super::point::Point;
 use crate::measure::runs::{ExecutedOn, Measurement};
 use crate::measure::{PlannedRun, UnderPlan, grouped};
 use coexec_sim::simulate::{Drawn, Errors, known};
-use coexec_sim::{
-    CoreSet, InputError, Library, Measure, Picos, Placement, PlanFile, Profile, SimulateError, Simulator,
-};
+use coexec_sim::{CoreSet, Library, Measure, Picos, Placement, Profile, SimulateError, Simulator};
 
 /// Group of errors of networks under plans.
 const GROUP: &str = "plan/end_to_end";
@@ -41,10 +39,7 @@ fn predict(
     simulator: &mut Simulator<'_>,
     library: Library,
 ) -> Result<(Picos, Drawn), String> {
-    let UnderPlan { stages, plan: text } = run;
-    let unfit = |error: InputError| error.to_string();
-    let file: PlanFile = text.parse().map_err(unfit)?;
-    let plan = file.resolve(text, stages, simulator.device()).map_err(unfit)?;
+    let (stages, plan) = (&run.stages, run.resolve(simulator.device())?);
     let failed = |error: SimulateError| error.to_string();
     let predicted = simulator.latency(stages, &plan).map_err(failed)?;
     let core_sets: HashSet<CoreSet> = plan.placements.iter().filter_map(Placement::cores).collect();

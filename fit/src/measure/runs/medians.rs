@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use super::{ExecutedOn, Measurement, RunTable};
 use crate::measure::benchmark_cpu::layers;
-use crate::measure::{ByHost, ByProcessor, OnCores, OnGpu, Run, SkippedRow, UnderPlan, family, grouped};
+use crate::measure::{
+    ByHost, ByProcessor, OnCores, OnGpu, Run, SkippedRow, UnderPlan, family, grouped, unknown_operators,
+};
+use coexec_import::ImportOptions;
 use coexec_sim::device::{Direction, LinkTransfer};
 use coexec_sim::kernel::cpu::separate_passes;
 use coexec_sim::schedule::{Command, Setting, What, schedule};
 use coexec_sim::statistics::median;
 use coexec_sim::workload::{DataType, Layer, Operator, Stage, fuse, network};
-use coexec_sim::{Mechanism, Overrides, Placement, Plan, Scenario, Text, Workload};
+use coexec_sim::{Mechanism, Overrides, Placement, Plan, Text, Workload};
 
 impl RunTable {
     /// The runs by processor, each with the median of its repetitions that are not outliers.
@@ -34,12 +37,19 @@ impl RunTable {
     fn stages_of(&self, measurement: &Measurement) -> Result<Vec<Stage>, String> {
         let Measurement { network, data_type, .. } = measurement;
         let known = self.networks.iter().find(|(name, _)| name == network);
-        let (_, stages) = known.ok_or_else(|| format!("the operators of {network} are not known"))?;
+        let (_, stages) = known.ok_or_else(|| unknown_operators(network))?;
         let in_format = |stage: &Stage| {
             let layer = Layer { data_type: *data_type, ..stage.layer.clone() };
             Stage { layer, ..stage.clone() }
         };
         Ok(stages.iter().map(in_format).collect())
+    }
+
+    /// The plan file of that name.
+    fn plan(&self, name: &str) -> Result<Text, String> {
+        let known = self.plans.iter().find(|(known, _)| known == name);
+        let (_, plan) = known.ok_or_else(|| format!("no plan {name} can be read next to the runs"))?;
+        Ok(plan.clone())
     }
 
     /// Number of repetitions that are marked as outliers.
@@ -69,10 +79,14 @@ impl ByProcessor {
         let middle_us = median(&times)
             .ok_or_else(|| format!("every repetition of run {} is an outlier", measurement.run))?;
         let run = Run::timed(&measurement.network, (middle_us, deviation(&times)), measurement.line)?;
-        let (ran, synchronisation) = (measurement.processor.clone(), measurement.synchronisation);
-        match (&measurement.processor, &measurement.operator) {
+        let (ran, synchronisation) = (&measurement.processor, measurement.synchronisation);
+        let by_host = |layer: &Layer, plan| {
+            let (layer, ran) = (layer.clone(), ran.clone());
+            ByHost { layer, ran, synchronisation, plan }
+        };
+        match (ran, &measurement.operator) {
             (ExecutedOn::Gpu, Some((_, layer))) if synchronisation.is_some() => {
-                self.host_timed.push(run.of(ByHost { layer: layer.clone(), ran, synchronisation }));
+                self.host_timed.push(run.of(by_host(layer, None)));
             }
             (ExecutedOn::Gpu, Some((_, layer))) => {
                 family(&layer.operator)
@@ -96,18 +110,23 @@ impl ByProcessor {
                 self.gpu_networks.push(run.of(OnGpu { launches, copies }));
             }
             (ExecutedOn::Plan(name), None) => {
-                let known = table.plans.iter().find(|(known, _)| known == name);
-                let (_, plan) =
-                    known.ok_or_else(|| format!("no plan {name} can be read next to the runs"))?;
                 let stages = table.stages_of(measurement)?;
-                self.planned.push(run.of(UnderPlan { stages, plan: plan.clone() }));
+                self.planned.push(run.of(UnderPlan { stages, plan: table.plan(name)? }));
+            }
+            (ExecutedOn::Plan(file), Some((name, layer))) => {
+                let stages = vec![Stage::single(name.clone(), layer.clone())];
+                let plan = Some(UnderPlan { stages, plan: table.plan(file)? });
+                self.host_timed.push(run.of(by_host(layer, plan)));
             }
             (ExecutedOn::Split { .. }, Some((_, layer))) => {
-                check_cut(&ran, layer)?;
-                self.host_timed.push(run.of(ByHost { layer: layer.clone(), ran, synchronisation }));
+                check_cut(ran, layer)?;
+                self.host_timed.push(run.of(by_host(layer, None)));
             }
-            (processor, _) => {
-                return Err(format!("a run on {processor} cannot be compared with a prediction"));
+            (ExecutedOn::Npu, _) => {
+                return Err("of runs on an NPU, only whole models in --format ai-hub are compared".to_owned());
+            }
+            (ExecutedOn::Split { .. }, None) => {
+                return Err(format!("a run on {ran} is of a whole network: name its plan's file, plan:FILE"));
             }
         }
         Ok(())
@@ -201,7 +220,7 @@ fn deviation(times: &[f64]) -> Option<f64> {
     (times.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
 }
 
-/// The networks that ran as a whole and are bundled, or have a scenario file in `folder`.
+/// The networks that ran as a whole and are bundled, or have a scenario or model file in `folder`.
 pub(super) fn networks(measurements: &[Measurement], folder: &Path) -> Vec<(String, Vec<Stage>)> {
     let whole = measurements.iter().filter(|run| run.operator.is_none());
     let network = |(name, _): (&String, Vec<()>)| Some((name.clone(), stages(name, folder)?));
@@ -224,7 +243,7 @@ fn is_in_folder(name: &str) -> bool {
     Path::new(name).file_name() == Some(name.as_ref())
 }
 
-/// The stages of the bundled network or scenario file of that name.
+/// The stages of the bundled network, or of the scenario or model file of that name in `folder`.
 fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
     if let Some(graph) = network(name) {
         return Some(fuse(&graph));
@@ -233,11 +252,16 @@ fn stages(name: &str, folder: &Path) -> Option<Vec<Stage>> {
         return None;
     }
     let is_file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
-    let file = folder.join(if is_file { name.to_owned() } else { format!("{name}.toml") });
-    match Scenario::load(file.to_str()?, &Overrides::default()).ok()?.workload {
-        Workload::Model(stages) => Some(stages),
-        Workload::Set(_) | Workload::Language(_) | Workload::Applications(_) => None,
-    }
+    // A scenario comes first: it may have been imported with options that the model needs.
+    let endings: &[&str] = if is_file { &[""] } else { &[".toml", ".onnx", ".tflite"] };
+    endings.iter().find_map(|ending| {
+        let file = folder.join(format!("{name}{ending}"));
+        let (overrides, how) = (Overrides::default(), ImportOptions::default());
+        match coexec_import::load(file.to_str()?, &overrides, &how).ok()?.workload {
+            Workload::Model(stages) => Some(stages),
+            Workload::Set(_) | Workload::Language(_) | Workload::Applications(_) => None,
+        }
+    })
 }
 
 /// The operators of a layer that a CPU runs as separate passes: its own, and each linked
