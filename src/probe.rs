@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::{Scored, error, is_in, score};
 use coexec_hw::fingerprint::today;
 use coexec_hw::probe::{Finding, ProbeOptions, Probed, probe};
@@ -32,12 +33,15 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     let report_step = |step: &str| progress.report(&format!("{:>4} s  {step}", started.elapsed().as_secs()));
     let probed = probe(&how, &report_step)?;
     drop(progress);
-    write(&probed, options, common)?;
+    let doubts = doubts(&probed, options.max_error);
+    write(&probed, options)?;
+    if doubts.is_empty() {
+        keep(&probed, common)?;
+    }
     for warning in &probed.warnings {
         common.note(format_args!("warning: {warning}"));
     }
     let groups = score(&probed.held_out);
-    let doubts = doubts(&probed, options.max_error);
     if common.json {
         output::json(&record!(Document {
             device: &probed.profile.name,
@@ -57,11 +61,7 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
         output::line(&format!("wrote {}", options.out.display()));
     }
     if !doubts.is_empty() {
-        let (out, doubts) = (options.out.display(), doubts.join("; "));
-        return Err(Failure::unsound(
-            format!("{out} was written, but its predictions are not to be trusted: {doubts}"),
-            "stop other programs on this machine and probe again, without --quick; or raise --max-error",
-        ));
+        return Err(untrusted(options, &doubts));
     }
     if probed.gave_up {
         // On a normal exit the driver would wait for the work still running on the device.
@@ -70,14 +70,30 @@ pub(crate) fn run(options: &Probe, common: &Common) -> Result {
     Ok(())
 }
 
-/// What exceeds `limit` percent, for each processor: the mean error on held-out layers, and the spread
-/// of one layer's times.
+/// The failure of a probe whose profile was written, but is not to be trusted.
+fn untrusted(options: &Probe, doubts: &[String]) -> Failure {
+    let (out, doubts) = (options.out.display(), doubts.join("; "));
+    let longer = match (options.quick, options.time_limit) {
+        (true, _) => ", without --quick",
+        (false, Some(_)) => ", with a longer --time-limit",
+        (false, None) => "",
+    };
+    Failure::unsound(
+        format!("{out} was written, but its predictions are not to be trusted: {doubts}"),
+        format!(
+            "stop other programs on this machine and probe again{longer}; or raise --max-error. `coexec run` does not \
+             use this profile unless --device names it"
+        ),
+    )
+}
+
+/// What exceeds `limit` percent, for each processor: the mean error on held-out layers, without whole
+/// networks, and the spread of one layer's times.
 fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
     let mut doubts = Vec::new();
     let jitter = &probed.profile.jitter;
     for (prefix, name, spread) in [("gpu", "GPU", &jitter.gpu_percent), ("cpu", "CPU", &jitter.cpu_percent)] {
-        let errors = probed.held_out.iter().filter(|point| is_in(point, prefix));
-        let errors: Vec<f64> = errors.map(|point| 100.0 * error(point).abs()).collect();
+        let errors = layer_errors(&probed.held_out, prefix);
         let mape = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         if mape > limit {
             doubts.push(format!("the MAPE of {} held-out {name} layers is {mape:.0} %", errors.len()));
@@ -87,6 +103,13 @@ fn doubts(probed: &Probed, limit: f64) -> Vec<String> {
         }
     }
     doubts
+}
+
+/// Errors of a processor's layers, without those of whole networks, in percent.
+fn layer_errors(held_out: &[Point], prefix: &str) -> Vec<f64> {
+    let networks = format!("{prefix}/end_to_end");
+    let layers = held_out.iter().filter(|point| is_in(point, prefix) && !is_in(point, &networks));
+    layers.map(|point| 100.0 * error(point).abs()).collect()
 }
 
 /// The profile's name: as given, or the file's.
@@ -101,8 +124,8 @@ fn name(options: &Probe) -> Result<String> {
     Ok(name)
 }
 
-/// Writes the profile and the requested files, and keeps a copy of the profile for `run`.
-fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
+/// Writes the profile and the requested files.
+fn write(probed: &Probed, options: &Probe) -> Result {
     let mut files = vec![OutputFile::encoded(&options.out, probed.profile.to_toml())?];
     if let Some(path) = &options.points {
         files.push(points::file(path, &probed.held_out)?);
@@ -110,7 +133,11 @@ fn write(probed: &Probed, options: &Probe, common: &Common) -> Result {
     if let Some(path) = &options.runs {
         files.extend(output::runs(path, &probed.runs, &probed.fingerprint)?);
     }
-    output::write(&files)?;
+    output::write(&files)
+}
+
+/// Keeps a copy of the profile for `run`.
+fn keep(probed: &Probed, common: &Common) -> Result {
     let Some(path) = last_probe() else { return Ok(()) };
     let copy = OutputFile::encoded(&path, probed.profile.to_toml())?;
     // Without a copy, `run` needs the profile named by --device.
@@ -143,4 +170,23 @@ fn show(probed: &Probed, groups: &[Scored]) {
         row![group.name, group.n, percent(group.mape_percent), percent(group.within_10_percent)]
     });
     output::table(&["held out", "layers", "MAPE", "within 10 %"], rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_networks_are_no_held_out_layers() {
+        let point = |group: &str, measured_us| Point {
+            group: group.into(),
+            predicted_us: 1.0,
+            measured_us,
+            ..Point::default()
+        };
+        let held_out =
+            [("gpu/conv2d", 2.0), ("gpu/end_to_end/float", 4.0), ("cpu/1large/float", 4.0), ("cut/all", 4.0)];
+        let errors = layer_errors(&held_out.map(|(group, time)| point(group, time)), "gpu");
+        assert_eq!(errors, [50.0]);
+    }
 }

@@ -26,8 +26,7 @@ const ABSENT: i32 = 4;
 
 fn probe(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let output = Command::new(assert_cmd::cargo::cargo_bin!("coexec"))
-        // Prediction errors on a loaded machine are not tested here.
-        .args(["probe", "--quick", "--date", "2026-01-01", "--max-error", "1000000"])
+        .args(["probe", "--quick", "--date", "2026-01-01"])
         .args(arguments)
         .env("XDG_DATA_HOME", folder.join(DATA_HOME))
         .envs(environment.iter().copied())
@@ -100,6 +99,9 @@ fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
         "points.csv",
         "--time-limit",
         &seconds,
+        // Prediction errors on a loaded machine are not tested here.
+        "--max-error",
+        "1000000",
     ];
     let Some(outcome) = probed(folder.path(), &options) else { return };
     assert!(started.elapsed() < MAX_PROBE_TIME, "{:?}", started.elapsed());
@@ -130,6 +132,19 @@ fn a_probe_writes_a_profile_that_simulates_explores_and_validates() {
         assert_eq!(outcome.status, DONE, "{line}: {}", outcome.stderr);
     }
     assert!(fs::read_to_string(folder.path().join("points.csv")).unwrap().lines().count() > 10);
+}
+
+#[test]
+fn a_profile_that_is_not_to_be_trusted_does_not_become_that_of_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome = probe(folder.path(), &["--out", "here.toml", "--time-limit", "1", "--max-error", "0"], &[]);
+    if !folder.path().join("here.toml").exists() {
+        eprintln!("skipped: {}", outcome.stderr);
+        return;
+    }
+    assert_eq!(outcome.status, UNSOUND, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("unless --device names it"), "{}", outcome.stderr);
+    assert!(!folder.path().join(DATA_HOME).exists());
 }
 
 #[test]
