@@ -193,7 +193,8 @@ pub(crate) fn write(files: &[OutputFile]) -> Result {
     for file in files {
         let path = canonical_target(&file.path)?;
         if paths.contains(&path) {
-            return Err(Failure::write(&file.path, "another output of this command has that name"));
+            let problem = format!("two outputs of this command are called {}", file.path.display());
+            return Err(Failure::usage(problem, "give each output a name of its own"));
         }
         paths.push(path);
     }

@@ -53,7 +53,13 @@ fn message(error: &csv::Error, header: &csv::StringRecord) -> String {
 
 /// `help` for a table with that header, whose columns may be separated by something else.
 pub(crate) fn help_on<'a>(header: &csv::StringRecord, help: &'a str) -> &'a str {
-    if header.len() == 1 { "separate the columns by commas" } else { help }
+    if header.iter().next().is_some_and(|first| first.starts_with('#')) {
+        "the first line names the columns: remove the comments"
+    } else if header.len() == 1 {
+        "separate the columns by commas"
+    } else {
+        help
+    }
 }
 
 /// The rows of `text`; one with a `problem` is an error, whose help is `help`.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use coexec_hw::execute::DeviceChoice;
 use coexec_sim::units::SECONDS_PER_DAY;
 
@@ -16,8 +17,8 @@ pub(crate) struct OpenClDevice {
     /// OpenCL device to use as the GPU, each half an index or a part of the name
     /// (default: for `run`, the one that its profile was probed on; else the first GPU, else the first
     /// device)
-    #[arg(long, value_name = "PLATFORM:DEVICE", default_value = "", hide_default_value = true)]
-    pub(crate) opencl: String,
+    #[arg(long, value_name = "PLATFORM:DEVICE", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) opencl: Option<String>,
     /// Compute units of the OpenCL device to use as the GPU (default: all, or half if the device
     /// consists of this machine's cores); remaining cores of this machine are the CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -27,7 +28,7 @@ pub(crate) struct OpenClDevice {
 impl OpenClDevice {
     /// The devices to execute on, with or without the `gpu`.
     pub(crate) fn choice(&self, gpu: bool) -> DeviceChoice {
-        DeviceChoice { gpu, opencl: self.opencl.clone(), compute_units: self.gpu_cores }
+        DeviceChoice { gpu, opencl: self.opencl.clone().unwrap_or_default(), compute_units: self.gpu_cores }
     }
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) plan: Option<PathBuf>,
     /// File for the measured runs, one row per repetition; the conditions go to
     /// RUNS.fingerprints.toml and a network's plan to RUNS.plan.toml, next to it
-    #[arg(long, value_name = "RUNS.csv")]
+    #[arg(long, value_name = "RUNS.csv", value_parser = ending("csv"))]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) device: OpenClDevice,
@@ -71,6 +72,15 @@ pub(crate) struct Run {
     pub(crate) seed: u64,
 }
 
+/// Parses the path of a file to write, whose name has to end in that extension.
+fn ending(extension: &'static str) -> impl Fn(&str) -> Result<PathBuf, String> + Clone {
+    move |text| {
+        let path =
+            Some(PathBuf::from(text)).filter(|path| path.extension().is_some_and(|it| it == extension));
+        path.ok_or_else(|| format!("expected a file that ends in .{extension}"))
+    }
+}
+
 /// Parses a time in seconds, above 0 and at most a day.
 fn seconds(text: &str) -> Result<Duration, String> {
     let is_within_a_day = |seconds: &f64| *seconds > 0.0 && *seconds <= SECONDS_PER_DAY as f64;
@@ -81,8 +91,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// `coexec probe`.
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// Profile to write; `coexec run` uses it from now on unless --device is given
-    #[arg(long, value_name = "PROFILE.toml")]
+    /// Profile to write; unless the probe ends with status 3, `coexec run` uses it from now on if no --device
+    /// is given
+    #[arg(long, value_name = "PROFILE.toml", value_parser = ending("toml"))]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) device: OpenClDevice,

@@ -125,4 +125,9 @@ fn arguments_that_make_no_sense_are_refused() {
     refused("run small.toml --device pixel4 --out runs.csv --cores 9huge", &["--cores", "large, med, small"]);
     refused("run small.toml --device pixel4 --out runs.csv --plan none.toml", &["cannot read none.toml"]);
     refused("run small.toml", &["--out"]);
+    refused("run small.toml --device pixel4 --out small.toml", &["ends in .csv"]);
+    refused("probe --out runs.csv", &["ends in .toml"]);
+    let empty = ["run", "small.toml", "--out", "runs.csv", "--opencl", ""];
+    let outcome = coexec_in(folder.path(), empty);
+    assert!(outcome.status == 1 && outcome.stderr.contains("--opencl"), "{}", outcome.stderr);
 }

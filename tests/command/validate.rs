@@ -167,6 +167,9 @@ fn tables_with_semicolons_are_told_to_have_commas() {
     for line in [VALIDATE, "validate --profile pixel4 --runs own.csv"] {
         coexec_in(folder.path(), words(line)).assert_refused(&["separate the columns by commas"]);
     }
+    fs::write(folder.path().join("own.csv"), "# measured today\nrun,network\n").unwrap();
+    let line = "validate --profile pixel4 --runs own.csv";
+    coexec_in(folder.path(), words(line)).assert_refused(&["remove the comments"]);
 }
 
 #[test]

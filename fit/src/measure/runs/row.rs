@@ -47,7 +47,8 @@ pub struct Row {
     pub linked: Option<String>,
     /// Number format of the model.
     pub data_type: DataType,
-    /// `gpu`, `npu`, a core set (`1large2med`), an operator's cut
+    /// `gpu`, a core set (`1large2med`), `npu` (not compared with predictions: of NPUs, only `--format ai-hub` is), an
+    /// operator's cut
     /// (`1large2med:1016+gpu:2056`, output channels, or `1large2med:12rows+gpu:36rows`), or
     /// `plan:` and the name of a plan file next to the runs.
     pub processor: String,
