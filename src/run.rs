@@ -308,9 +308,10 @@ fn show(
     ];
     let (header, cells) = output::cells(&columns, rows);
     output::table(&header, cells);
-    for SkippedVariant { what, processor, is_plan, reason, .. } in left_out {
+    for (index, SkippedVariant { what, processor, is_plan, reason, .. }) in left_out.iter().enumerate() {
+        let before = if index == 0 { "\n" } else { "" };
         let plan = if *is_plan { ", the plan" } else { "" };
-        output::line(&format!("\nnot run: {what} on {processor}{plan}: {reason}"));
+        output::line(&format!("{before}not run: {what} on {processor}{plan}: {reason}"));
     }
     if let Some(mape) = mape_percent(rows) {
         let predictions = rows.iter().filter(|row| row.error_percent.is_some()).count();
