@@ -234,7 +234,7 @@ fn cut_operators_are_not_single_processor_runs_and_planned_ones_are_named() {
     let sorted = RunTable { measurements, ..RunTable::default() }.by_processor();
     assert!(sorted.gpu.is_empty() && sorted.cpu.is_empty());
     assert_eq!((&sorted.host_timed[0].what.ran, sorted.host_timed[0].measured_us), (&split, 2.0));
-    assert!(sorted.left_out[0].reason.contains("plan:p.toml"), "{:?}", sorted.left_out);
+    assert!(sorted.left_out[0].reason.contains("no plan p.toml"), "{:?}", sorted.left_out);
 }
 
 #[test]
