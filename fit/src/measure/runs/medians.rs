@@ -110,8 +110,9 @@ impl ByProcessor {
                 self.gpu_networks.push(run.of(OnGpu { launches, copies }));
             }
             (ExecutedOn::Plan(name), None) => {
+                let plan = table.plan(name)?;
                 let stages = table.stages_of(measurement)?;
-                self.planned.push(run.of(UnderPlan { stages, plan: table.plan(name)? }));
+                self.planned.push(run.of(UnderPlan { stages, plan }));
             }
             (ExecutedOn::Plan(file), Some((name, layer))) => {
                 let stages = vec![Stage::single(name.clone(), layer.clone())];
