@@ -7,8 +7,8 @@ use coexec_fit::measure::runs::{
     ExecutedOn, Fingerprint, Measurement, Repetition, fingerprints_to_toml, parse, to_csv,
 };
 use coexec_fit::validate::gpu::predict;
-use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::Axis;
+use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::profile::Profile;
 use coexec_sim::kernel::cpu::{CoreSet, Library, execute};
 use coexec_sim::workload::{DataType, Layer, Linear, Operator};
