@@ -112,11 +112,12 @@ fn fitted_and_stated(
     let implausible = warn_of_implausible(&by_base, common);
     let mut fitted = fit(profile, measured, (prior, how), &progress)?;
     drop(progress);
-    if *profile == base {
+    let cuts = cut::points(profile, &measured.measurements, how.library);
+    if *profile == base && cuts.is_empty() {
         let left_out = [&*fitted.left_out, &measured.runs.left_out].concat();
         return Err(runs::none_usable(path, "run that a value can be fitted to", &left_out));
     }
-    fitted.held_out.extend(cut::points(profile, &measured.measurements, how.library));
+    fitted.held_out.extend(cuts);
     runs::list_skipped("not fitted", &fitted.left_out, common);
     let stated = still_stated((&base, how.library), (&by_base, &implausible), &fitted);
     let stated = without_contradicted(stated, &fitted, common);

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::output::{percent, record, stem};
 use crate::simulate::{model, read_plan};
-use crate::validate::{BY_HOST, choice_summary};
+use crate::validate::{HOST_TIMES_COVER, choice_summary};
 use crate::{
     Column, Common, Failure, OutputFile, Progress, Result, Run, or_dash, output, this_machine, workers,
 };
@@ -93,19 +93,15 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         }))?;
     } else {
         show(&scenario, &report, (&rows, &left_out), choices.as_ref());
-        if predicts && measurements.iter().any(is_by_host) {
-            output::line(&format!("\n{BY_HOST}"));
+        let is_host_timed = |run: &Measurement| run.operator.is_some() && run.synchronisation.is_some();
+        if predicts && measurements.iter().any(is_host_timed) {
+            output::line(&format!("\n{HOST_TIMES_COVER}"));
         }
         if let Some((_, sentence)) = stream {
             output::line(&sentence);
         }
     }
     verdict(left_out, &rows)
-}
-
-/// Whether the host took the time of a single operator that the GPU computes, or a part of it.
-fn is_by_host(run: &Measurement) -> bool {
-    run.operator.is_some() && run.synchronisation.is_some()
 }
 
 /// Fails if the plan needs more cores than there are, or the times are not sound.

@@ -66,8 +66,8 @@ pub(crate) fn run(options: &Validate, common: &Common) -> Result {
         if let Some(summary) = plan_summary(planned) {
             output::line(&format!("\n{summary}"));
         }
-        if groups.iter().any(|scored| is_by_host(&scored.group.name.to_string())) {
-            output::line(&format!("\n{BY_HOST}"));
+        if !measured.runs.host_timed.is_empty() {
+            output::line(&format!("\n{HOST_TIMES_COVER}"));
         }
         points::show_worst(&points, options.worst);
     }
@@ -200,14 +200,9 @@ pub(crate) fn choice_summary(choices: &Choices) -> String {
 }
 
 /// What the times of operators cover that the host timed, for those who compare them with `explore`.
-pub(crate) const BY_HOST: &str = "cut operators, and those from host to host, are measured and predicted from the host's call until it sees the \
+pub(crate) const HOST_TIMES_COVER: &str = "cut operators, and those from host to host, are measured and predicted from the host's call until it sees the \
      end: with the time to fill the GPU's queue and to read back, which explore and simulate count for whole \
      inferences only";
-
-/// Whether a group is of operators that the host timed.
-fn is_by_host(group: &str) -> bool {
-    ["split/", "host_to_host/"].iter().any(|prefix| group.starts_with(prefix))
-}
 
 /// Fails if the MAPE of a group exceeds the limit.
 fn check_limit(groups: &[Scored], limit: Option<f64>) -> Result {

@@ -26,10 +26,10 @@ pub struct Memory {
     pub peak_bandwidth_gbps: Quantity,
     /// Total bandwidth achieved by one client, two, three and so on; the last entry applies to
     /// more. A client is a processor that moves bytes. More clients may achieve less than
-    /// fewer, if they disturb each other. The first entry bounds the demand of a client only
-    /// when others are active, unless they would together move more than the peak. A client alone
-    /// is bounded only by the peak: contention-free kernel times are measured, and small tensors
-    /// come from caches, faster than from memory.
+    /// fewer, if they disturb each other. Next to others, a client demands at most the first entry,
+    /// or its own rate times (largest entry for several / peak) if that is more. A client alone is
+    /// bounded only by the peak: contention-free kernel times are measured, and small tensors come
+    /// from caches, faster than from memory.
     pub concurrent_bandwidth_gbps: Vec<Quantity>,
     /// Number of streams of each accelerator's traffic under contention. If absent, one each.
     pub streams: Option<Streams>,

@@ -80,7 +80,9 @@ impl Interference {
 pub struct Capacity {
     /// Bytes per picosecond; entry `i` for `i + 1` processors.
     rates: [f64; MAX_PROCESSORS],
-    /// The largest rate for several processors relative to the interface's peak; zero if no peak is known.
+    /// The interface's peak, in bytes per picosecond; infinite if it is not known.
+    peak: f64,
+    /// The largest rate for several processors, relative to the peak; zero if that is not known.
     attained: f64,
     /// By client; clients without a curve, or beyond the end, are subject to max-min sharing alone.
     interference: Vec<Option<Interference>>,
@@ -99,15 +101,21 @@ impl Capacity {
         assert!(rates.iter().all(|rate| rate.0 > 0.0 && rate.0.is_finite()), "a capacity is positive");
         let last = rates.len() - 1;
         let rates = std::array::from_fn(|i| rates[i.min(last)].0 / PICOS_PER_SECOND);
-        Self { rates, attained: 0.0, interference: Vec::new(), weights: [1; MAX_CLIENTS] }
+        Self {
+            rates,
+            peak: f64::INFINITY,
+            attained: 0.0,
+            interference: Vec::new(),
+            weights: [1; MAX_CLIENTS],
+        }
     }
 
     /// The same capacity of an interface whose peak is `peak`: next to others, a processor alone faster than the
     /// capacity for one is slowed so far that all of them together do not exceed the peak.
     #[must_use]
     pub fn with_peak(mut self, peak: BytesPerSecond) -> Self {
-        let several = self.rates[1..].iter().copied().fold(0.0, f64::max);
-        self.attained = several / (peak.0 / PICOS_PER_SECOND);
+        self.peak = peak.0 / PICOS_PER_SECOND;
+        self.attained = self.rates[1..].iter().copied().fold(0.0, f64::max) / self.peak;
         self
     }
 
@@ -146,10 +154,10 @@ impl Capacity {
 
     /// What a processor that moves `rate` alone demands next to others, both in bytes per picosecond. A kernel's time
     /// alone is measured, cache hits included, so that its bytes may claim more than the rate for one processor; then
-    /// it demands that rate. But the hits are not known, so that it demands at least the fraction of its claim with
-    /// which several such processors together claim no more than the interface's peak.
+    /// it demands that rate. But the hits are not known, so that it demands at least the fraction of its claim, up to
+    /// the interface's peak, with which several such processors together claim no more than that peak.
     pub fn demand(&self, rate: f64) -> f64 {
-        rate.min(self.alone().max(rate * self.attained))
+        rate.min(self.alone().max(rate.min(self.peak) * self.attained))
     }
 
     /// Bandwidth of a single processor, in bytes per picosecond.
@@ -184,6 +192,26 @@ mod tests {
     fn curve() -> Interference {
         let rates = |gigabytes: [f64; 2]| gigabytes.map(BytesPerSecond::from_gigabytes);
         Interference::new(rates([10.0, 30.0]), rates([20.0, 8.0]), 1.1)
+    }
+
+    #[test]
+    fn a_claim_counts_up_to_the_rate_for_one_or_its_part_of_the_peak() {
+        let rates = [40.0, 56.0, 60.0].map(BytesPerSecond::from_gigabytes);
+        let unknown = Capacity::new(&rates);
+        let known = Capacity::new(&rates).with_peak(BytesPerSecond::from_gigabytes(80.0));
+        let demand = |capacity: &Capacity, gigabytes: f64| capacity.demand(gigabytes / 1e3) * 1e3;
+        for (claim, without_peak, with_peak) in [
+            (30.0, 30.0, 30.0),
+            (50.0, 40.0, 40.0),
+            (64.0, 40.0, 48.0),
+            (80.0, 40.0, 60.0),
+            (400.0, 40.0, 60.0),
+        ] {
+            assert!((demand(&unknown, claim) - without_peak).abs() < 1e-9, "{claim}");
+            assert!((demand(&known, claim) - with_peak).abs() < 1e-9, "{claim}");
+        }
+        let one = Capacity::new(&rates[..1]).with_peak(BytesPerSecond::from_gigabytes(80.0));
+        assert!((demand(&one, 80.0) - 40.0).abs() < 1e-9, "a single entry holds for several, too");
     }
 
     /// The fraction that a client with demand `own` keeps, both demands in GB/s.

@@ -3,14 +3,14 @@
 //! Responsible for: max-min fair sharing of a capacity, and the end dates that
 //! follow from it. Not for: which task runs (`engine`), or how large the capacity is
 //! and how clients interfere (`capacity`).
-//! Invariants: the flows never move more than the capacity; a flow that was never
+//! Invariants: several flows never move more than the capacity; a flow that was never
 //! slowed ends exactly its duration after its start; an additional flow speeds up the
 //! others, in total, by at most the capacity that it adds less its own rate, hence
 //! not at all where the capacity does not grow with the number of processors; nothing
 //! depends on the order in which flows were started.
 //!
 //! A flow is one phase of one processor: a class of `streams` equal streams, each
-//! with its standalone rate as its ceiling. Water-filling gives every stream either
+//! with its demand ([`Capacity::demand`]) as its ceiling. Water-filling gives every stream either
 //! its ceiling or the common water level (a stream of a weighted client counts as
 //! several). Interference caps a flow below its ceiling. The bandwidth that the flow
 //! loses this way is not given to the others: a memory under interference moves less in
@@ -57,7 +57,7 @@ struct Flow {
     client: ClientId,
     /// Number of streams times the client's weight.
     streams: f64,
-    /// Standalone rate divided by `streams`, in bytes per picosecond.
+    /// Demand divided by `streams`, in bytes per picosecond.
     ceiling: f64,
     /// The ceiling less interference, as of the last call of `settle`.
     cap: f64,
@@ -91,9 +91,9 @@ impl SharedMemory {
 
     /// Starts a flow.
     ///
-    /// The duration is the kernel model's, without contention, and holds as given; what a phase
-    /// demands next to others, [`Capacity::demand`] says. A phase with a duration of zero takes as long as its bytes
-    /// need at that rate.
+    /// The duration is the kernel model's, without contention, and holds as given. What the phase demands next to
+    /// others, [`Capacity::demand`] says. A phase with a duration of zero takes as long as its bytes need at the
+    /// memory's rate for one processor.
     pub fn start(&mut self, now: Picos, traffic: &Traffic, capacity: &Capacity) {
         let bytes = traffic.bytes.0 as f64;
         let alone = capacity.alone();
@@ -213,7 +213,7 @@ impl SharedMemory {
 }
 
 impl Flow {
-    /// Standalone rate of all its streams, in bytes per picosecond.
+    /// Demand of all its streams, in bytes per picosecond.
     fn demand(&self) -> f64 {
         self.ceiling * self.streams
     }

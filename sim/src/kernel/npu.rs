@@ -44,7 +44,8 @@ use crate::workload::{DataType, Layer};
 pub enum Path {
     /// Folds on the systolic arrays, in 16-bit floating point or 8-bit integers.
     Prefill,
-    /// One row times a weight matrix, in integers; bound by weight traffic.
+    /// One row times a weight matrix; bound by weight traffic. The bandwidth is fitted to 4-bit weights, other formats
+    /// are extrapolated by their bits.
     Decode,
 }
 
@@ -189,9 +190,9 @@ fn dispatch(micros: f64, graphs: u32) -> Phases {
     Phases::from_iter([Phase { steps: graphs, ..Phase::new(PhaseKind::Launch, duration, Bytes::ZERO) }])
 }
 
-/// Bits of the weights that [`Decode::bytes_per_weight`] is stated for, and of the widest ones: 32-bit floats are
-/// converted.
+/// Bits of a weight for which [`Decode::bytes_per_weight`] is stated.
 const DECODE_WEIGHT_BITS: f64 = 4.0;
+/// Bits of the widest weights: 32-bit floats are converted to 16 bits.
 const MAX_WEIGHT_BITS: u64 = 16;
 
 fn decode_execution(

@@ -260,6 +260,7 @@ impl Pricing<'_, '_> {
         if by == Processor::Gpu && has_own_memory(self.parts.device()) {
             return priced;
         }
+        // As the engine counts it, on which the bounds rest.
         let capacity = memory::totals(&self.parts.device().memory);
         for phase in phases.as_slice().iter().filter(|phase| phase.bytes.0 > 0) {
             let duration = phase.duration.0 as f64;

@@ -21,7 +21,7 @@ mod tests;
 use serde::Serialize;
 
 pub(crate) use self::rates::most_ahead_us;
-use self::rates::{Cost, Rates};
+use self::rates::{Cost, Rates, Spill};
 use crate::device::CompiledGraphs;
 use crate::kernel::{Execution, Phase, PhaseKind, Result, largest};
 use crate::units::{Bytes, Picos};
@@ -89,8 +89,8 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Graph {
     operators: Operators,
-    /// Bytes that each operator spills, and those of them that enter or leave the graph.
-    spills: Vec<[f64; 2]>,
+    /// Traffic of each operator other than weights.
+    spills: Vec<Spill>,
     /// Number format of each member.
     formats: Vec<DataType>,
 }
@@ -104,10 +104,8 @@ impl Graph {
         let formats: Vec<DataType> = members.iter().map(|member| member.layer.data_type).collect();
         let operators = Operators::of(members)?;
         let spills = on_chip::spills(&operators, &formats, on_chip_bytes).into_iter();
-        let spills = spills
-            .zip(on_chip::crossings(&operators, &formats, on_chip_bytes))
-            .map(<[f64; 2]>::from)
-            .collect();
+        let spills = spills.zip(on_chip::crossings(&operators, &formats, on_chip_bytes));
+        let spills = spills.map(|(bytes, [entering, leaving])| Spill { bytes, entering, leaving }).collect();
         Ok(Self { operators, spills, formats })
     }
 
@@ -163,11 +161,12 @@ impl Graph {
                 Producer::Outside(outside) => (position, Producer::Outside(2 * outside + 1)),
             };
             let alone = Member { reads: member.reads.iter().map(outside).collect(), ..*member };
-            begun.extend(Self::new(&[alone], on_chip_bytes)?.spills.iter().map(|[spilled, _]| spilled));
+            begun.extend(Self::new(&[alone], on_chip_bytes)?.spills.iter().map(|spill| spill.bytes));
         }
         let of_case = |read: &[f64], is_kept: f64| -> Result<Vec<[f64; 2]>> {
             let both = read.iter().zip(&written);
-            let spills: Vec<[f64; 2]> = both.map(|(read, written)| [read + is_kept * written, 0.0]).collect();
+            let bytes = both.map(|(read, written)| read + is_kept * written);
+            let spills: Vec<Spill> = bytes.map(|bytes| Spill { bytes, ..Spill::default() }).collect();
             let mut costs = self.costs(compiled, &spills)?;
             if let Some(most_ahead_us) = most_ahead_us(compiled) {
                 for cost in &mut costs {
@@ -180,7 +179,7 @@ impl Graph {
         Ok([of_row(&vec![0.0; read.len()])?, of_row(&read)?, of_row(&begun)?])
     }
 
-    fn costs(&self, compiled: &CompiledGraphs, spills: &[[f64; 2]]) -> Result<Vec<Cost>> {
+    fn costs(&self, compiled: &CompiledGraphs, spills: &[Spill]) -> Result<Vec<Cost>> {
         let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
         let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
         let mut costs = vec![Cost::default(); self.formats.len()];

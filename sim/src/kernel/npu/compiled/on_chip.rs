@@ -39,17 +39,18 @@ pub(super) fn least_spills(operators: &Operators, formats: &[DataType], capacity
     [all.iter().map(read).collect(), all.iter().enumerate().map(written).collect()]
 }
 
-/// Bytes that each operator moves into the graph or out of it, beyond the size of the chip's memory: tensors from
-/// outside that it is the first to read, and results that no operator reads.
-pub(super) fn crossings(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
+/// Bytes beyond the size of the chip's memory that each operator moves into the graph, of tensors from outside that it
+/// is the first to read, and out of it, of results that no operator reads. [`spills`] has the former, too.
+pub(super) fn crossings(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<[f64; 2]> {
     let memory = Memory::new(operators, formats, capacity);
     let crosses = |place: usize, operator: &CompiledOperator| {
         let is_first = |input: usize| memory.readers[memory.first_reader[input]] == place;
         let entering = operator.inputs.iter().copied();
         let entering = entering.filter(|&input| operators.is_outside[input] && is_first(input));
-        let leaving = Some(operator.output).filter(|&output| memory.next_use(output, place).is_none());
-        let bytes: f64 = entering.chain(leaving).map(|tensor| memory.sizes[tensor]).sum();
-        (bytes - capacity).max(0.0)
+        let entering: f64 = entering.map(|input| memory.sizes[input]).sum();
+        let is_result = memory.next_use(operator.output, place).is_none();
+        let leaving = if is_result { memory.sizes[operator.output] } else { 0.0 };
+        [entering, leaving].map(|bytes| (bytes - capacity).max(0.0))
     };
     operators.all.iter().enumerate().map(|(place, operator)| crosses(place, operator)).collect()
 }

@@ -19,6 +19,17 @@ const LARGE_RESIZE_FRACTION: f64 = 0.75;
 /// on-chip memory (4 of 8 MiB, same data).
 const ATTENTION_SLAB_FRACTION: f64 = 0.5;
 
+/// Bytes of tensors that an operator moves between chip and DRAM.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spill {
+    /// What does not fit on chip, of which tiling chains of operators avoids a part.
+    pub(super) bytes: f64,
+    /// Of these bytes, what enters the graph, which no tiling avoids.
+    pub(super) entering: f64,
+    /// What leaves the graph besides.
+    pub(super) leaving: f64,
+}
+
 /// Time and traffic of an operator, by resource.
 #[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
 pub(super) struct Cost {
@@ -134,14 +145,13 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// The cost of an operator, none of its traffic done ahead: `spilled` bytes move between chip and DRAM unless tiling
-    /// avoids it, of which `crossing` bytes enter or leave the graph, which no tiling avoids.
-    pub(super) fn cost(&self, work: &Work, [spilled, crossing]: [f64; 2]) -> Cost {
+    /// The cost of an operator, none of its traffic done ahead.
+    pub(super) fn cost(&self, work: &Work, spill: Spill) -> Cost {
         let compiled = self.compiled;
         let micros = |elements: f64, per_ns: f64| elements / per_ns / NANOS_PER_MICRO;
         let weight_bytes = work.weights * self.weight_bytes;
-        let tiled_bytes = compiled.spill_factor.value * self.streamed(work, spilled);
-        let spilled_bytes = tiled_bytes.max(crossing);
+        let tiled_bytes = compiled.spill_factor.value * self.streamed(work, spill.bytes);
+        let spilled_bytes = tiled_bytes.max(spill.entering) + spill.leaving;
         // 1 GB/s is 1 byte per nanosecond.
         let [by_row, by_tile] = [&compiled.one_row_bandwidth_gbps, &compiled.bandwidth_gbps]
             .map(|bandwidth| micros(weight_bytes, bandwidth.value));
