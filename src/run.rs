@@ -93,8 +93,7 @@ pub(crate) fn run(options: &Run, common: &Common) -> Result {
         }))?;
     } else {
         show(&scenario, &report, (&rows, &left_out), choices.as_ref());
-        let is_host_timed = |run: &Measurement| run.operator.is_some() && run.synchronisation.is_some();
-        if predicts && measurements.iter().any(is_host_timed) {
+        if predicts && measurements.iter().any(Measurement::is_host_timed) {
             output::line(&format!("\n{HOST_TIMES_COVER}"));
         }
         if let Some((_, sentence)) = stream {

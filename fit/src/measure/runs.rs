@@ -66,6 +66,11 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Whether the host took the time of a single operator that the GPU computes, or a part of it.
+    pub fn is_host_timed(&self) -> bool {
+        self.operator.is_some() && self.synchronisation.is_some()
+    }
+
     /// A run without repetitions of which nothing else is known.
     pub fn new(run: String, network: &str, data_type: DataType, processor: ExecutedOn) -> Self {
         Self {
