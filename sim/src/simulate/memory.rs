@@ -69,6 +69,8 @@ pub(super) fn cluster_client(device: &Profile, cores: &CoreSet) -> Option<Client
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::engine::{Engine, NoTrace, Program, TaskId, Work};
     use crate::units::{Bytes, Picos};
@@ -110,5 +112,18 @@ mod tests {
         let together = ends([(0.5 * weights * (1.0 - share), 43.3), (weights * share, 31.5)]);
         let gain = alone / together[0].max(together[1]) - 1.0;
         assert!((0.17..0.22).contains(&gain), "{gain}");
+    }
+
+    proptest! {
+        #[test]
+        fn processors_together_move_no_more_than_the_peak(
+            seconds in [0.1_f64..2.0, 0.1..2.0],
+            rates in [1.0_f64..68.0, 1.0..68.0],
+        ) {
+            let [one, other] = [0, 1].map(|task| seconds[task] * rates[task]);
+            let [first, second] = ends([(one, rates[0]), (other, rates[1])]);
+            let together = (one + other) / first.max(second);
+            prop_assert!(together <= 68.0 * (1.0 + 1e-6), "{together} GB/s of 68");
+        }
     }
 }
