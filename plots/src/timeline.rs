@@ -12,9 +12,8 @@ use crate::{
 
 // Lengths are in figure pixels.
 
-/// Width of the plot, and of one column, which is the thinnest box.
+/// Width of the plot.
 const WIDTH: f64 = 760.0;
-const COLUMN: f64 = lanes::MIN_WIDTH;
 /// Height of a slice that holds no other and is held by none.
 const SLICE_HEIGHT: f64 = 24.0;
 /// Height of a holding slice that is visible above the slices it holds, and below them.
@@ -83,9 +82,9 @@ pub fn timeline(timeline: &Timeline, title: &str, format: Format) -> Result<Vec<
     figure.titled(title, &subtitle).render(format)
 }
 
-/// The time that one column of the figure shows.
+/// The time that one column of the figure shows, as wide as the thinnest box.
 fn column(end: Picos) -> Picos {
-    end.scale(COLUMN / WIDTH).max(Picos(1))
+    end.scale(lanes::MIN_WIDTH / WIDTH).max(Picos(1))
 }
 
 /// Fraction of white in the colour of a slice that holds others.

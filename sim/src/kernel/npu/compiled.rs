@@ -103,9 +103,7 @@ impl Graph {
     pub fn new(members: &[Member<'_>], on_chip_bytes: f64) -> Result<Self> {
         let formats: Vec<DataType> = members.iter().map(|member| member.layer.data_type).collect();
         let operators = Operators::of(members)?;
-        let spills = on_chip::spills(&operators, &formats, on_chip_bytes).into_iter();
-        let spills = spills.zip(on_chip::crossings(&operators, &formats, on_chip_bytes));
-        let spills = spills.map(|(bytes, [entering, leaving])| Spill { bytes, entering, leaving }).collect();
+        let spills = on_chip::spills(&operators, &formats, on_chip_bytes);
         Ok(Self { operators, spills, formats })
     }
 

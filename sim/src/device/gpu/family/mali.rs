@@ -45,7 +45,7 @@ const BIFROST: Family = Family {
     ..UNRECOGNISED
 };
 
-/// Largest number of weight blocks of a wave in the convolutions that were measured on a Mali-G76, all with outputs of
+/// Largest number of weight blocks of a wave, rounded up, in the convolutions that were measured on a Mali-G76, all with outputs of
 /// 7x7 pixels or more (mobile-ml-benchmark data set). A wave of a single pixel has eight or sixteen, and would take up to
 /// six times as long as one of 64 pixels by the latency per block.
 const MEASURED_WEIGHT_BLOCKS: f64 = 1.6;

@@ -8,14 +8,18 @@ use std::cmp::Reverse;
 
 use super::Operators;
 use super::operators::CompiledOperator;
-use super::rates::activation_bytes;
+use super::rates::{Spill, activation_bytes};
 use crate::workload::DataType;
 
-/// Bytes that each operator moves between on-chip memory and DRAM, excluding weights. `formats` are
+/// What each operator moves between on-chip memory and DRAM, excluding weights. `formats` are
 /// the members' number formats, `capacity` the size of the on-chip memory in bytes.
-pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<f64> {
+pub(super) fn spills(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<Spill> {
     let mut memory = Memory::new(operators, formats, capacity);
-    (0..operators.all.len()).map(|place| memory.step(operators, place)).collect()
+    let spill = |place| {
+        let [entering, leaving] = memory.crossing(operators, place);
+        Spill { bytes: memory.step(operators, place), entering, leaving }
+    };
+    (0..operators.all.len()).map(spill).collect()
 }
 
 /// Lower bounds of the bytes that each operator reads in any graph that computes its inputs, and that it writes in any
@@ -37,22 +41,6 @@ pub(super) fn least_spills(operators: &Operators, formats: &[DataType], capacity
     };
     let all = &operators.all;
     [all.iter().map(read).collect(), all.iter().enumerate().map(written).collect()]
-}
-
-/// Bytes beyond the size of the chip's memory that each operator moves into the graph, of tensors from outside that it
-/// is the first to read, and out of it, of results that no operator reads. [`spills`] has the former, too.
-pub(super) fn crossings(operators: &Operators, formats: &[DataType], capacity: f64) -> Vec<[f64; 2]> {
-    let memory = Memory::new(operators, formats, capacity);
-    let crosses = |place: usize, operator: &CompiledOperator| {
-        let is_first = |input: usize| memory.readers[memory.first_reader[input]] == place;
-        let entering = operator.inputs.iter().copied();
-        let entering = entering.filter(|&input| operators.is_outside[input] && is_first(input));
-        let entering: f64 = entering.map(|input| memory.sizes[input]).sum();
-        let is_result = memory.next_use(operator.output, place).is_none();
-        let leaving = if is_result { memory.sizes[operator.output] } else { 0.0 };
-        [entering, leaving].map(|bytes| (bytes - capacity).max(0.0))
-    };
-    operators.all.iter().enumerate().map(|(place, operator)| crosses(place, operator)).collect()
 }
 
 struct Memory {
@@ -112,6 +100,19 @@ impl Memory {
     fn next_use(&self, tensor: usize, place: usize) -> Option<usize> {
         let readers = &self.readers[self.first_reader[tensor]..self.first_reader[tensor + 1]];
         readers.get(readers.partition_point(|&reader| reader <= place)).copied()
+    }
+
+    /// Bytes beyond the capacity that an operator moves into the graph, of tensors from outside that it is the first to
+    /// read, and out of it, if no operator reads its result.
+    fn crossing(&self, operators: &Operators, place: usize) -> [f64; 2] {
+        let operator = &operators.all[place];
+        let is_first = |input: usize| self.readers[self.first_reader[input]] == place;
+        let inputs = operator.inputs.iter().copied();
+        let entering = inputs.filter(|&input| operators.is_outside[input] && is_first(input));
+        let entering: f64 = entering.map(|input| self.sizes[input]).sum();
+        let is_result = self.next_use(operator.output, place).is_none();
+        let leaving = if is_result { self.sizes[operator.output] } else { 0.0 };
+        [entering, leaving].map(|bytes| (bytes - self.capacity).max(0.0))
     }
 
     fn on_chip(&self, tensor: usize) -> f64 {
