@@ -10,7 +10,7 @@ use coexec_sim::device::gpu::{HostPath, TableSpread};
 use coexec_sim::device::npu::Npu;
 use coexec_sim::{Basis, Calibration, Profile};
 
-use crate::{Chosen, DeviceRuns, Progress, Result};
+use crate::{Chosen, DeviceRuns, Failure, Progress, Result};
 
 /// Result of a fit, in addition to the profile's values.
 #[derive(Default)]
@@ -48,7 +48,7 @@ pub(crate) fn fit(
     if !runs.cpu.is_empty() {
         fit.cpu(&runs.cpu);
     }
-    fit.npu(&runs.inferences);
+    fit.npu(&runs.inferences, measured.other_devices(fit.profile).is_none())?;
     Ok(fit.fitted)
 }
 
@@ -122,18 +122,32 @@ impl Fit<'_> {
         self.fitted.left_out.extend(fit.left_out);
     }
 
-    /// Fits the rates of graphs that the NPU's compiler compiles as a whole.
-    fn npu(&mut self, inferences: &[Inference]) {
-        let base = self.prior.compiled(self.profile);
-        let (graphs, left_out) = npu::measured(base.as_ref(), inferences);
+    /// Fits the rates of graphs that the NPU's compiler compiles as a whole; the runs may be of the profile's device.
+    fn npu(&mut self, inferences: &[Inference], is_of_device: bool) -> Result<()> {
+        let rates = self.prior.compiled(self.profile);
+        let known = match &rates {
+            Some(rates) if is_of_device && self.prior.is_base() && rates.basis == Basis::Measured => {
+                npu::Known::ThisChip(rates)
+            }
+            Some(rates) => npu::Known::OtherChip(rates),
+            None => npu::Known::Maker,
+        };
+        let (graphs, left_out) = npu::measured(known, inferences);
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
-        let Some(fit) = npu::fit(base.as_ref(), &graphs, &source) else { return };
-        self.progress.report("NPU: one fit for each held-out family of models");
-        self.fitted.held_out.extend(npu::held_out(base.as_ref(), &graphs, &source));
         self.fitted.left_out.extend(left_out);
+        let Some(fit) = npu::fit(known, &graphs, &source) else { return Ok(()) };
+        if self.profile.power.as_ref().is_some_and(|power| power.npu.is_none()) {
+            return Err(Failure::usage(
+                format!("the profile {} has no [npu], and no watts of one", self.profile.name),
+                "add [power.npu] to it, remove [power], or give a --base that has an NPU",
+            ));
+        }
+        self.progress.report("NPU: one fit for each held-out family of models");
+        self.fitted.held_out.extend(npu::held_out(known, &graphs, &source));
         self.fitted.npu = fit.parameters;
         let unknown = Npu { name: "NPU".to_owned(), systolic: None, compiled: None, language: None };
         self.profile.npu.get_or_insert(unknown).compiled = Some(fit.compiled);
+        Ok(())
     }
 
     /// Fits the rate tables of the CPU's clusters.

@@ -67,14 +67,14 @@ impl Chosen {
         })
     }
 
-    /// The NPU's compiled-graph rates to start from: `base`'s, or those of the first profile that has
-    /// any; none for a generic start.
+    /// The NPU's compiled-graph rates to start from: those of the first named profile that has any, else
+    /// `base`'s; none for a generic start.
     pub(crate) fn compiled(&self, base: &Profile) -> Option<CompiledGraphs> {
         let of = |profile: &Profile| profile.npu.as_ref()?.compiled.clone();
         match &self.prior {
             Prior::Base => of(base),
             Prior::Hardware => None,
-            Prior::Profiles(profiles) => profiles.iter().find_map(of),
+            Prior::Profiles(profiles) => profiles.iter().find_map(of).or_else(|| of(base)),
         }
     }
 

@@ -94,8 +94,8 @@ fn unit(key: &str) -> &'static str {
 pub(super) fn errors(title: &str, errors: &[Scored]) {
     if errors.is_empty() {
         output::line(
-            "\nno errors on held-out networks: no processor ran two networks in one number format, or the base predicts them \
-             and keeps the errors that it states",
+            "\nno errors on held-out networks: no processor ran two networks in one number format, no NPU models of two \
+             families, or the base predicts them and keeps the errors that it states",
         );
         return;
     }

@@ -5,9 +5,9 @@
 //! measurements. Invariant: a held-out prediction comes from a fit that has seen no model of its
 //! family.
 //!
-//! Without a base, every rate is a parameter, with a prior common to one maker's NPUs. With a base,
-//! the chip is treated as a faster or slower one of the same make: the parameters are five speeds
-//! relative to the base, which stay near each other where few models are measured.
+//! Without known rates, every rate is a parameter, with a prior common to one maker's NPUs. From those of
+//! another chip, a chip is treated as a faster or slower one of the same make: the parameters are five speeds
+//! relative to it, which stay near each other where few models are measured. From its own, it hardly moves.
 
 mod parameters;
 
@@ -23,6 +23,7 @@ use crate::measure::{Inference, SkippedRow, usable};
 use crate::validate::point::Point;
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::kernel::npu::compiled::Graph;
+use coexec_sim::statistics::median;
 use coexec_sim::{DataType, ProcessorKind};
 
 /// Error from which the loss grows linearly, also the expected error of a good fit: two versions of
@@ -31,6 +32,30 @@ const LOSS_SCALE: f64 = 0.1;
 
 /// Iterations after which a fit stops: more change no prediction by a tenth of a percent.
 const ITERATIONS: usize = 30;
+
+/// Largest plausible ratio between a model's measured time over the predicted one and the median of all models'.
+/// With the rates expected of any NPU, the models of `data/aihub` stay below 5; a wrong unit makes it 1,000.
+const MAX_RATIO: f64 = 30.0;
+
+/// The rates known before the runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Known<'a> {
+    /// Only what is common to one maker's NPUs.
+    Maker,
+    /// Those of another chip of the same make.
+    OtherChip(&'a CompiledGraphs),
+    /// Those of this chip, fitted to other runs of it.
+    ThisChip(&'a CompiledGraphs),
+}
+
+impl<'a> Known<'a> {
+    fn rates(self) -> Option<&'a CompiledGraphs> {
+        match self {
+            Known::Maker => None,
+            Known::OtherChip(rates) | Known::ThisChip(rates) => Some(rates),
+        }
+    }
+}
 
 /// A whole model measured on an NPU.
 #[derive(Clone, Debug)]
@@ -51,18 +76,33 @@ impl MeasuredGraph<'_> {
     }
 }
 
-/// The reference runs of models on an NPU with their graphs, and the runs whose graph cannot be
-/// compiled.
-pub fn measured<'a>(
-    base: Option<&CompiledGraphs>,
-    runs: &'a [Inference],
-) -> (Vec<MeasuredGraph<'a>>, Vec<SkippedRow>) {
-    let on_chip_bytes = base.map_or_else(|| expected().on_chip_bytes.value, |base| base.on_chip_bytes.value);
+/// The reference runs of models on an NPU with their graphs, and the runs that cannot be fitted: whose graph
+/// cannot be compiled, or whose time is in another unit than most.
+pub fn measured<'a>(known: Known<'_>, runs: &'a [Inference]) -> (Vec<MeasuredGraph<'a>>, Vec<SkippedRow>) {
+    let expected = expected();
+    let rates = known.rates().unwrap_or(&expected);
     let counts = |run: &&Inference| run.what.unit == ProcessorKind::Npu && run.what.is_reference;
-    usable(runs.iter().filter(counts).map(|run| {
-        let graph = Graph::of_stages(&run.what.network.stages, on_chip_bytes);
+    let (mut graphs, mut left_out) = usable(runs.iter().filter(counts).map(|run| {
+        let graph = Graph::of_stages(&run.what.network.stages, rates.on_chip_bytes.value);
         (run.line, graph.map(|graph| MeasuredGraph { run, graph }))
-    }))
+    }));
+    let ratio =
+        |graph: &MeasuredGraph<'_>| graph.run.measured_us / graph.graph.micros(rates).unwrap_or(f64::NAN);
+    let ratios: Vec<f64> = graphs.iter().map(ratio).filter(|ratio| ratio.is_finite()).collect();
+    let Some(usual) = median(&ratios) else { return (graphs, left_out) };
+    graphs.retain(|graph| {
+        let times = ratio(graph) / usual;
+        let is_far = times.max(times.recip()) > MAX_RATIO;
+        if is_far {
+            let reason = format!(
+                "{} takes {times:.1e} times what the other models suggest: is its time in the same unit?",
+                graph.run.network
+            );
+            left_out.push(SkippedRow { line: graph.run.line, reason });
+        }
+        !is_far
+    });
+    (graphs, left_out)
 }
 
 /// Fitted rates.
@@ -74,23 +114,22 @@ pub struct NpuFit {
     pub parameters: Vec<Fitted>,
 }
 
-/// Fits rates to `graphs`, relative to those of `base` if any; `source` describes the runs. None
-/// without a run.
-pub fn fit(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Option<NpuFit> {
+/// Fits rates to `graphs`; `source` describes the runs. None without a run.
+pub fn fit(known: Known<'_>, graphs: &[MeasuredGraph<'_>], source: &str) -> Option<NpuFit> {
     let references: Vec<&MeasuredGraph<'_>> = graphs.iter().collect();
-    (!references.is_empty()).then(|| solve(base, &references, source))
+    (!references.is_empty()).then(|| solve(known, &references, source))
 }
 
 /// Predictions of models by fits that have seen none of their family, in the order of `graphs`. The
 /// 90 % interval of each comes from the errors of the other families in its number format.
-pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], source: &str) -> Vec<Point> {
+pub fn held_out(known: Known<'_>, graphs: &[MeasuredGraph<'_>], source: &str) -> Vec<Point> {
     let families: BTreeSet<&str> = graphs.iter().map(MeasuredGraph::family).collect();
     let predict = |family: &str| -> Vec<(usize, f64)> {
         let seen: Vec<&MeasuredGraph<'_>> = graphs.iter().filter(|graph| graph.family() != family).collect();
         if seen.is_empty() {
             return Vec::new();
         }
-        let compiled = solve(base, &seen, source).compiled;
+        let compiled = solve(known, &seen, source).compiled;
         let members = graphs.iter().enumerate().filter(|(_, graph)| graph.family() == family);
         members.filter_map(|(index, graph)| Some((index, graph.graph.micros(&compiled).ok()?))).collect()
     };
@@ -113,12 +152,12 @@ pub fn held_out(base: Option<&CompiledGraphs>, graphs: &[MeasuredGraph<'_>], sou
 /// and with integers, its vector unit, its memory, and its fixed costs. Sources and intervals stay the
 /// base's.
 pub fn at_speeds(base: &CompiledGraphs, times_faster: [f64; 5]) -> CompiledGraphs {
-    Setting::of(Some(base), false, false).at(&times_faster.map(f64::ln))
+    Setting::of(Known::OtherChip(base), false, false).at(&times_faster.map(f64::ln))
 }
 
-fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFit {
+fn solve(known: Known<'_>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFit {
     let has = |format: DataType| graphs.iter().any(|graph| graph.data_type() == format);
-    let setting = Setting::of(base, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
+    let setting = Setting::of(known, has(DataType::I8), has(DataType::W8A16) || has(DataType::W4A16));
     let deviations = setting.deviations();
     let stop = Stop { iterations: ITERATIONS, ..Stop::default() };
     let solution = minimise(setting.start(), stop, |coordinates| {
@@ -130,12 +169,12 @@ fn solve(base: Option<&CompiledGraphs>, graphs: &[&MeasuredGraph<'_>], source: &
         let away = setting.away_from_prior(coordinates).into_iter().map(|away| LOSS_SCALE * away);
         graphs.iter().map(error).chain(away).collect()
     });
-    let known = deviations.iter().enumerate();
-    let known: Vec<Posterior> = known
+    let posteriors = deviations.iter().enumerate();
+    let posteriors: Vec<Posterior> = posteriors
         .map(|(index, &deviation)| solution.posterior(index, (deviation, LOSS_SCALE), graphs.len()))
         .collect();
-    let compiled = setting.rounded_at(&solution.parameters, &known, source);
-    NpuFit { parameters: setting.fitted(&known), compiled }
+    let compiled = setting.rounded_at(&solution.parameters, &posteriors, source);
+    NpuFit { parameters: setting.fitted(&posteriors), compiled }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! The prior deviations are those between the Hexagon NPUs of four Snapdragons (`data/aihub`),
 //! chosen before the fits that use them; the centres are in `expected.toml`.
 
+use super::Known;
 use crate::calibrate::gpu::Fitted;
-use crate::calibrate::least_squares::Posterior;
+use crate::calibrate::least_squares::{DEVIATIONS_95, Posterior};
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
@@ -33,14 +34,24 @@ pub(super) enum Speed {
 const SPEEDS: [&str; 5] =
     ["float_product_speed", "integer_product_speed", "vector_speed", "memory_speed", "fixed_cost_speed"];
 
-/// Standard deviation of the logarithm of what is common to the speeds of a chip, which is mostly its
-/// generation and clock.
-const COMMON_DEVIATION: f64 = 0.5;
+/// Prior standard deviations of the logarithms of a chip's speeds.
+#[derive(Clone, Copy)]
+struct Deviations {
+    /// Of what is common to them.
+    common: f64,
+    /// Of each from what is common.
+    own: f64,
+}
 
-/// Standard deviation of the logarithm of each speed from what is common to them. Of 0.1, 0.2 and 0.3
-/// it predicts the other families best where one of three Snapdragons is fitted to 3, 9 or 20 models
-/// relative to another.
-const OWN_DEVIATION: f64 = 0.2;
+/// Of a chip relative to another. What is common is mostly its generation and clock. Of 0.1, 0.2 and 0.3, the own
+/// deviation predicts the other families best where one of three Snapdragons is fitted to 3, 9 or 20 models relative
+/// to another.
+const OF_OTHER_CHIP: Deviations = Deviations { common: 0.5, own: 0.2 };
+
+/// Of a chip relative to an earlier fit of it. A model is some 15 % off where the chip is known, which says little about
+/// the chip. Each of three Snapdragons, fitted to half of its models of `data/aihub` and again to 1 to 12 more,
+/// predicts the others as well as before, and up to a third worse by the deviations of another chip.
+const OF_THIS_CHIP: Deviations = Deviations { common: 0.03, own: 0.03 };
 
 impl Speed {
     /// The speed's own of values in the order of [`SPEEDS`].
@@ -122,28 +133,35 @@ fn scaled_log(parameter: &Parameter, coordinates: &[f64]) -> f64 {
     parameter.speeds.iter().map(|(speed, power)| power * speed.of(coordinates)).sum()
 }
 
-/// The posterior of a parameter that a chip's speeds scale, with their covariance neglected.
-fn scaled(parameter: &Parameter, coordinates: &[f64], known: &[Posterior]) -> Posterior {
-    let variances = parameter.speeds.iter().map(|(speed, power)| (power * speed.of(known).deviation).powi(2));
-    let variance = variances.sum::<f64>();
-    Posterior { log: scaled_log(parameter, coordinates), deviation: variance.sqrt(), informed: true }
+/// The posterior of a parameter that a chip's speeds scale, whose value in the base has an interval of its own; the
+/// covariance of speeds is neglected.
+fn scaled(
+    parameter: &Parameter,
+    coordinates: &[f64],
+    known: &[Posterior],
+    ci95: Option<[f64; 2]>,
+) -> Posterior {
+    let of_base = ci95.map_or(0.0, |[low, high]| (high / low).ln() / (2.0 * DEVIATIONS_95));
+    let of_speed = |(speed, power): &(Speed, f64)| power * speed.of(known).deviation;
+    let deviation = parameter.speeds.iter().map(of_speed).fold(of_base, f64::hypot);
+    Posterior { log: scaled_log(parameter, coordinates), deviation, informed: true }
 }
 
 /// The starting point of a fit, and its parameters.
 pub(super) struct Setting {
     base: CompiledGraphs,
-    /// Whether the five speeds are fitted rather than each parameter.
-    scales: bool,
+    /// Prior of the five speeds, if these are fitted rather than each parameter.
+    speeds: Option<Deviations>,
     /// Parameters that the base has.
     present: Vec<&'static Parameter>,
 }
 
 impl Setting {
-    /// From `base`, or from the rates expected of any NPU. Tables for integers are added where there
+    /// From the known rates, or from those expected of any NPU. Tables for integers are added where there
     /// are runs with integers.
-    pub(super) fn of(base: Option<&CompiledGraphs>, has_integers: bool, has_integer_weights: bool) -> Self {
+    pub(super) fn of(known: Known<'_>, has_integers: bool, has_integer_weights: bool) -> Self {
         let CompiledGraphs { integer, integer_weights, .. } = expected();
-        let mut start = base.cloned().unwrap_or_else(|| CompiledGraphs {
+        let mut start = known.rates().cloned().unwrap_or_else(|| CompiledGraphs {
             integer: None,
             integer_weights: None,
             ..expected()
@@ -156,13 +174,18 @@ impl Setting {
         }
         let mut probe = start.clone();
         let present = PARAMETERS.iter().filter(|parameter| (parameter.of)(&mut probe).is_some()).collect();
-        Self { base: start, scales: base.is_some(), present }
+        let speeds = match known {
+            Known::Maker => None,
+            Known::OtherChip(_) => Some(OF_OTHER_CHIP),
+            Known::ThisChip(_) => Some(OF_THIS_CHIP),
+        };
+        Self { base: start, speeds, present }
     }
 
     /// Prior deviations of the fitted parameters' log ratios to the base.
     pub(super) fn deviations(&self) -> Vec<f64> {
-        if self.scales {
-            return SPEEDS.map(|_| COMMON_DEVIATION.hypot(OWN_DEVIATION)).to_vec();
+        if let Some(Deviations { common, own }) = self.speeds {
+            return SPEEDS.map(|_| common.hypot(own)).to_vec();
         }
         self.present.iter().map(|parameter| parameter.deviation).collect()
     }
@@ -170,21 +193,21 @@ impl Setting {
     /// The coordinates of the base: the log ratio of each parameter, and behind those of speeds the
     /// logarithm of what is common to them.
     pub(super) fn start(&self) -> Vec<f64> {
-        vec![0.0; if self.scales { SPEEDS.len() + 1 } else { self.present.len() }]
+        vec![0.0; if self.speeds.is_some() { SPEEDS.len() + 1 } else { self.present.len() }]
     }
 
     /// How far coordinates are from the prior, in standard deviations.
     pub(super) fn away_from_prior(&self, coordinates: &[f64]) -> Vec<f64> {
-        if let (true, [speeds @ .., common]) = (self.scales, coordinates) {
-            let own = speeds.iter().map(|speed| (speed - common) / OWN_DEVIATION);
-            return own.chain([common / COMMON_DEVIATION]).collect();
+        if let (Some(deviations), [speeds @ .., common]) = (self.speeds, coordinates) {
+            let own = speeds.iter().map(|speed| (speed - common) / deviations.own);
+            return own.chain([common / deviations.common]).collect();
         }
         coordinates.iter().zip(&self.present).map(|(log, parameter)| log / parameter.deviation).collect()
     }
 
     /// The log ratio of the parameter at `index` to its base.
     fn log(&self, index: usize, parameter: &Parameter, coordinates: &[f64]) -> f64 {
-        if self.scales { scaled_log(parameter, coordinates) } else { coordinates[index] }
+        if self.speeds.is_some() { scaled_log(parameter, coordinates) } else { coordinates[index] }
     }
 
     /// The rates at these coordinates.
@@ -196,13 +219,13 @@ impl Setting {
                 quantity.value *= factor;
             }
         }
-        if self.scales {
+        if self.speeds.is_some() {
             compiled.taps_per_ns.value *= Speed::Vector.of(coordinates).exp();
             for of_language in of_language(&mut compiled) {
                 of_language.value *= Speed::Memory.of(coordinates).exp();
             }
         }
-        tie(&mut compiled, self.scales);
+        tie(&mut compiled, self.speeds.is_some());
         compiled
     }
 
@@ -216,13 +239,18 @@ impl Setting {
         let mut compiled = self.at(coordinates);
         for (index, parameter) in self.present.iter().enumerate() {
             let Some(quantity) = (parameter.of)(&mut compiled) else { continue };
-            let one = if self.scales { scaled(parameter, coordinates, known) } else { known[index] };
+            let one = match self.speeds {
+                // No speed scales it: it stays the base's.
+                Some(_) if parameter.speeds.is_empty() => continue,
+                Some(_) => scaled(parameter, coordinates, known, quantity.ci95),
+                None => known[index],
+            };
             let centre = quantity.value / one.log.exp();
             let (value, ci95) = one.value(centre);
             *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
         }
-        tie(&mut compiled, self.scales);
-        for of_language in of_language(&mut compiled).filter(|_| self.scales) {
+        tie(&mut compiled, self.speeds.is_some());
+        for of_language in of_language(&mut compiled).filter(|_| self.speeds.is_some()) {
             let value = rounded(of_language.value, VALUE_DIGITS);
             let source = Some("derived: the prior's, by the memory's fitted speed".to_owned());
             *of_language = Quantity { value, source, ci95: None };
@@ -245,7 +273,7 @@ impl Setting {
 
     /// The fitted parameters with their intervals: the speeds, or each parameter.
     pub(super) fn fitted(&self, known: &[Posterior]) -> Vec<Fitted> {
-        if self.scales {
+        if self.speeds.is_some() {
             let speeds = SPEEDS.iter().zip(known);
             return speeds.map(|(key, known)| Fitted::of(key, 1.0, *known)).collect();
         }

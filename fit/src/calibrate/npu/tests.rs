@@ -55,9 +55,9 @@ fn rates_that_made_the_times_are_found_from_what_is_expected_of_any() {
     made.bandwidth_gbps = Quantity::plain(66.0);
     made.graph_us = Quantity::plain(80.0);
     let runs = runs(&made);
-    let (graphs, left_out) = measured(None, &runs);
+    let (graphs, left_out) = measured(Known::Maker, &runs);
     assert_eq!((graphs.len(), left_out.len()), (21, 0));
-    let fit = fit(None, &graphs, "runs the model made").unwrap();
+    let fit = fit(Known::Maker, &graphs, "runs the model made").unwrap();
     assert!(worst(&expected(), &graphs) > 0.1);
     assert!(worst(&fit.compiled, &graphs) < 0.03, "{}", worst(&fit.compiled, &graphs));
     let products = &fit.compiled.multiply_accumulates_per_ns;
@@ -78,10 +78,10 @@ fn a_chip_of_the_same_make_is_a_few_models_away() {
         cost.value *= 2.0;
     }
     let runs = runs(&made);
-    let (graphs, _) = measured(Some(&expected()), &runs);
+    let (graphs, _) = measured(Known::OtherChip(&expected()), &runs);
     let few: Vec<MeasuredGraph<'_>> = graphs.iter().step_by(3).cloned().collect();
     let prior = CompiledGraphs { token_bandwidth_gbps: Some(Quantity::plain(50.0)), ..expected() };
-    let fit = fit(Some(&prior), &few, "runs").unwrap();
+    let fit = fit(Known::OtherChip(&prior), &few, "runs").unwrap();
     // A rate that no model informs follows the speed that others determine.
     let tokens = fit.compiled.token_bandwidth_gbps.as_ref().unwrap().value / 50.0;
     let weights = fit.compiled.bandwidth_gbps.value / expected().bandwidth_gbps.value;
@@ -94,10 +94,47 @@ fn a_chip_of_the_same_make_is_a_few_models_away() {
 }
 
 #[test]
+fn one_more_model_hardly_moves_a_known_chip() {
+    let mut runs = runs(&expected());
+    // The model is wrong about this network, not about the chip.
+    runs[0].measured_us *= 1.6;
+    let speed = |known: Known<'_>| {
+        let (graphs, _) = measured(known, &runs[..1]);
+        fit(known, &graphs, "one run").unwrap().parameters[0].value
+    };
+    let expected = expected();
+    assert!(speed(Known::OtherChip(&expected)) < 0.75);
+    assert!(speed(Known::ThisChip(&expected)) > 0.95);
+}
+
+#[test]
+fn a_rate_that_no_speed_scales_stays_and_the_others_are_known_no_better_than_the_base() {
+    let runs = runs(&expected());
+    let (graphs, _) = measured(Known::Maker, &runs);
+    let mut base = expected();
+    base.spill_factor = Quantity { ci95: Some([0.2, 0.8]), ..base.spill_factor };
+    let width = |quantity: &Quantity| quantity.ci95.map(|[low, high]| high / low).unwrap();
+    let operator_us = base.operator_us.value;
+    base.operator_us.ci95 = Some([operator_us / 2.0, operator_us * 2.0]);
+    let fitted = fit(Known::OtherChip(&base), &graphs, "runs").unwrap().compiled;
+    assert_eq!(fitted.spill_factor, base.spill_factor);
+    assert!(width(&fitted.operator_us) >= 3.99, "{:?}", fitted.operator_us);
+}
+
+#[test]
+fn a_time_in_another_unit_is_left_out() {
+    let mut runs = runs(&expected());
+    runs[4].measured_us /= 1_000.0;
+    let (graphs, left_out) = measured(Known::Maker, &runs);
+    assert_eq!((graphs.len(), left_out.len()), (20, 1));
+    assert_eq!(left_out[0].line, runs[4].line);
+}
+
+#[test]
 fn each_family_is_predicted_by_a_fit_without_it() {
     let runs = runs(&expected());
-    let (graphs, _) = measured(None, &runs);
-    let points = held_out(None, &graphs, "runs");
+    let (graphs, _) = measured(Known::Maker, &runs);
+    let points = held_out(Known::Maker, &graphs, "runs");
     assert_eq!(points.len(), 21);
     assert!(points.iter().all(|point| point.unseen));
     let groups = score(&points);
@@ -107,6 +144,6 @@ fn each_family_is_predicted_by_a_fit_without_it() {
 
 #[test]
 fn no_run_makes_no_fit() {
-    assert_eq!(fit(None, &[], "runs"), None);
-    assert!(held_out(None, &[], "runs").is_empty());
+    assert_eq!(fit(Known::Maker, &[], "runs"), None);
+    assert!(held_out(Known::Maker, &[], "runs").is_empty());
 }

@@ -66,7 +66,8 @@ impl Row {
     /// The row as an inference of `network`.
     pub(super) fn inference(&self, network: Arc<Network>) -> Inference {
         self.run.clone().of(OnUnit {
-            family: self.cells.family.clone(),
+            // A model of no known family is a family of its own.
+            family: if self.cells.family.is_empty() { &self.run.network } else { &self.cells.family }.clone(),
             unit: self.unit,
             runtime: self.runtime,
             format: self.format,
