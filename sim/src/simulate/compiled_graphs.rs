@@ -2,8 +2,8 @@
 //!
 //! Responsible for: partitioning the NPU's operators into graphs, and evaluating the kernel model
 //! on each. Not for: rates (`kernel::npu::compiled`), or when a graph starts: each of its operators
-//! waits for its inputs. Invariant: all external inputs of a graph are computed before its first
-//! operator, so that it runs without interruption.
+//! waits for its inputs. Invariants: all external inputs of a graph are computed before its first
+//! operator, so that it runs without interruption; no other processor reads its results before its last.
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
@@ -23,6 +23,8 @@ pub(super) struct InCompiledGraph {
     pub(super) detail: Detail,
     /// Whether the NPU's next stage belongs to the same graph.
     pub(super) goes_on: bool,
+    /// The last stage of its graph, at whose end other processors have the results.
+    pub(super) last: usize,
 }
 
 /// How the NPU runs each of `stages` that `plan` places whole on it; `None` for the others, and for
@@ -77,11 +79,12 @@ fn in_graphs_of<'p>(
         let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
         let following = graph.iter().skip(1).map(Some).chain([None]);
+        let last = graph[graph.len() - 1];
         for ((&stage, next), execution) in graph.iter().zip(following).zip(executions) {
             within_a_day(&stages[stage].name, execution.phases.duration())?;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
             let goes_on = next.is_some_and(|next| next_on_npu[stage] == Some(*next));
-            priced[stage] = Some(InCompiledGraph { phases, detail, goes_on });
+            priced[stage] = Some(InCompiledGraph { phases, detail, goes_on, last });
         }
     }
     Ok(priced)
@@ -190,7 +193,8 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
 
-/// The stages of each compiled graph, in the order in which the plan submits them to the NPU.
+/// The stages of each compiled graph, in the order in which the plan submits them to the NPU. A graph ends before a
+/// stage that another processor computes from its results: those it hands out at its end.
 fn graphs(
     stages: &[Stage],
     plan: &Plan,
@@ -201,21 +205,27 @@ fn graphs(
     // Index of the graph that each stage has joined so far.
     let mut graph_of: Vec<Option<usize>> = vec![None; stages.len()];
     let is_on_npu =
-        |&index: &usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
-    for index in plan.in_order().filter(is_on_npu) {
+        |index: usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
+    let mut has_ended = true;
+    for index in plan.in_order() {
         let stage = &stages[index];
+        let is_since = |input: usize, graph: &Vec<usize>| positions[input] >= positions[graph[0]];
+        if !is_on_npu(index) {
+            let is_of = |input: usize| graphs.last().is_some_and(|running| is_since(input, running));
+            has_ended |= stage.inputs().any(|input| is_on_npu(input) && is_of(input));
+            continue;
+        }
         if !is_compiled(&stage.layer) {
             continue;
         }
-        let running = graphs.len().checked_sub(1);
-        let joins = running.is_some_and(|running| {
-            let first = graphs[running][0];
-            let is_before = |input: usize| positions[input] < positions[first];
-            let is_ready = |input: usize| is_before(input) || graph_of[input] == Some(running);
-            stage.inputs().all(is_ready)
-        });
+        let joins = !has_ended
+            && graphs.last().is_some_and(|running| {
+                let is_inside = |input: usize| graph_of[input] == Some(graphs.len() - 1);
+                stage.inputs().all(|input| !is_since(input, running) || is_inside(input))
+            });
         if !joins {
             graphs.push(Vec::new());
+            has_ended = false;
         }
         let graph = graphs.len() - 1;
         graphs[graph].push(index);

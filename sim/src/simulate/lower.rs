@@ -113,11 +113,14 @@ impl Lowered {
         let compiled = simulator.compiled(stages, plan)?;
         let pricing = Pricing { simulator, stages, plan, compiled };
         let mut tasks = Vec::with_capacity(commands.len());
-        // The last task of each command.
+        // The last task of each command, and of the stages of compiled graphs.
         let mut last: Vec<TaskId> = Vec::with_capacity(commands.len());
+        let mut ends = vec![TaskId(0); stages.len()];
         for command in commands {
-            pricing.price(command, &last, &mut tasks)?;
+            let stage = command.stage;
+            pricing.price(command, (&last, &ends), &mut tasks)?;
             last.push(TaskId(tasks.len() as u32 - 1));
+            ends[stage] = TaskId(tasks.len() as u32 - 1);
         }
         Ok(Self { tasks, computed, missing, gpu_has_own_memory: setting.gpu_has_own_memory })
     }
@@ -155,10 +158,23 @@ struct Pricing<'p, 'a> {
 }
 
 impl Pricing<'_, '_> {
-    /// Adds the tasks of a command; `last` has the last task of each earlier command.
-    fn price(&self, command: Command, last: &[TaskId], tasks: &mut Vec<PricedCommand>) -> Result<()> {
+    /// Adds the tasks of a command; `last` has the last task of each earlier command, `ends` of each stage.
+    fn price(
+        &self,
+        command: Command,
+        (last, ends): (&[TaskId], &[TaskId]),
+        tasks: &mut Vec<PricedCommand>,
+    ) -> Result<()> {
         let Command { stage, by, what, after } = command;
-        let predecessors = after.into_iter().map(|before| last[before.index()]).collect();
+        // Other processors have the results of a compiled graph when it ends.
+        let end = |id: TaskId| {
+            let task = &tasks[id.0 as usize];
+            match self.compiled.get(task.stage) {
+                Some(Some(graph)) if by.kind() != ProcessorKind::Npu && task.computes() => ends[graph.last],
+                Some(_) | None => id,
+            }
+        };
+        let predecessors = after.into_iter().map(|before| end(last[before.index()])).collect();
         if let What::Compute { region, .. } = what {
             return self.compute(stage, (by, what, region), predecessors, tasks);
         }
@@ -225,7 +241,7 @@ impl Pricing<'_, '_> {
             });
         };
         if let Some(Some(compiled)) = self.compiled.get(stage) {
-            let InCompiledGraph { phases, detail, goes_on } = compiled.clone();
+            let InCompiledGraph { phases, detail, goes_on, .. } = compiled.clone();
             push(Share::default(), (phases, detail), goes_on);
             return Ok(());
         }

@@ -8,7 +8,7 @@ use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
 use coexec_sim::simulate::{Detail, Prediction, Simulator, StepKind, timeline};
 use coexec_sim::timeline::{Activity, TrackKind};
 use coexec_sim::units::{Joules, Picos};
-use coexec_sim::workload::{Stage, fuse, network};
+use coexec_sim::workload::{DataType, Layer, Linear, Operator, Read, Stage, fuse, network};
 
 const SNAPDRAGON: &str = include_str!("../../../device-profiles/snapdragon-8gen3.toml");
 
@@ -42,6 +42,34 @@ fn only_the_gpu_keeps_results_that_must_be_transformed() {
     let bytes = 50 * 3072 * 4;
     let transform = device.sync.transform.cost(coexec_sim::units::Bytes(bytes));
     assert_eq!(from(Placement::GPU), from(Placement::NPU) + transform);
+}
+
+#[test]
+fn an_npu_hands_out_the_results_of_a_graph_at_its_end() {
+    let device = snapdragon();
+    let layer = |name: &str, input: Option<usize>| {
+        let product = Linear { rows: 256, input_features: 1024, output_features: 1024, bias: false };
+        let operator = Operator::Linear(product);
+        let reads = input.map(|input| Read { position: 0, input }).into_iter().collect();
+        Stage { reads, ..Stage::single(name.to_owned(), Layer::new(operator, DataType::F32)) }
+    };
+    // The second and the third layer read the first; the CPU computes the second.
+    let stages = [layer("a", None), layer("b", Some(0)), layer("c", Some(0))];
+    let cpu = Placement::cpu(cores(&device, "1large"));
+    let run = |plan: Plan| {
+        let prediction = Simulator::new(&device, Library::Xnnpack).run(&stages, &plan).unwrap();
+        let of = |kind: ProcessorKind| {
+            prediction.processors.iter().find(|usage| usage.processor == kind).unwrap().busy
+        };
+        (prediction.latency, of(ProcessorKind::Cpu), of(ProcessorKind::Npu))
+    };
+    let plan = |placements: [Placement; 3]| Plan::new(Mechanism::SvmPolling, placements.to_vec());
+    let (late, on_cpu, one_graph) = run(plan([Placement::NPU, Placement::NPU, cpu]).running_in(&[0, 2, 1]));
+    assert!(late >= one_graph + on_cpu, "the CPU waits for both layers of the graph");
+    let (_, _, two_graphs) = run(plan([Placement::NPU, cpu, Placement::NPU]));
+    let graph = device.npu.as_ref().unwrap().compiled.as_ref().unwrap().graph_us.value;
+    let both = one_graph + Picos::from_micros(0.9 * graph);
+    assert!(two_graphs >= both, "a second graph begins after the CPU's read");
 }
 
 #[test]

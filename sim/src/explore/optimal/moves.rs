@@ -238,6 +238,10 @@ impl Mover<'_, '_, '_> {
             return;
         }
         let model = self.model;
+        if holders.is_only(ProcessorKind::Npu) && input + 1 >= step.now.graph {
+            // The NPU's graph ends here: it hands out its results at its end.
+            step.now.graph = 0;
+        }
         let is_whole = place.lacking() >= 1.0;
         // Whole results are copied to and from a GPU with memory of its own whatever the reader's part is.
         let is_least = self.is_relaxed() && !(model.own_memory && is_whole && by == ProcessorKind::Gpu);

@@ -12,6 +12,7 @@ use foldhash::fast::FixedState;
 
 use super::{At, Place};
 use crate::device::ProcessorKind;
+use crate::schedule::Holders;
 use crate::units::Picos;
 
 /// Stages per [`Block`].
@@ -272,6 +273,15 @@ impl Places {
         let is_new = |place: &Place| place.ready > Picos::ZERO && are_passed(place);
         let forget = |place: &mut Place| (place.ready, place.usable) = (Picos::ZERO, Picos::ZERO);
         self.change(|summary| summary.ready > Picos::ZERO, is_new, forget);
+    }
+
+    /// The recent results from `first` on that only the NPU has are of a graph that ends no earlier than `end`. Others
+    /// of it may be taken to be ready earlier: there can be too many to change.
+    pub(super) fn outlast(&mut self, first: usize, end: Picos) {
+        let of_npu = At::With(Holders::one(ProcessorKind::Npu));
+        for (_, place) in self.recent.iter_mut().filter(|result| result.0 >= first && result.1.at == of_npu) {
+            (place.ready, place.usable) = (place.ready.max(end), place.usable.max(end));
+        }
     }
 
     pub(super) fn are_of_npu(&self) -> bool {

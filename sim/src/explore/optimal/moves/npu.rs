@@ -1,7 +1,8 @@
 //! Moves of whole stages to the NPU, whose graph each of them continues or begins.
 //!
 //! Responsible for: which graph a stage is in, and its price there. Not for: when the NPU starts.
-//! Invariant: a stage that needs a result of another processor from within the running graph begins a new one.
+//! Invariant: a stage that needs a result of another processor from within the running graph begins a new one, and so
+//! does one after another processor has read a result of that graph.
 
 use super::{Mover, NPU, Step};
 use crate::device::ProcessorKind;
@@ -31,6 +32,7 @@ impl Mover<'_, '_, '_> {
 
     /// The NPU computes a whole stage; the place of its result.
     pub(super) fn on_npu(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<Place> {
+        let running = step.now.graph;
         let (cost, traffic) = self.in_graph(step, stage, way)?;
         let own = self.whole(step, stage, ProcessorKind::Npu, cost)?;
         let end = &mut step.now.queues[NPU];
@@ -39,7 +41,11 @@ impl Mover<'_, '_, '_> {
             *end = (*end).max(fetched);
             step.now.fetched = fetched.max(end.saturating_sub(self.model.most_ahead));
         }
-        Some(Place { of_npu: way.is_kept, ready: *end, usable: *end, ..own })
+        let end = *end;
+        if step.now.graph == running {
+            step.places.outlast(running - 1, end);
+        }
+        Some(Place { of_npu: way.is_kept, ready: end, usable: end, ..own })
     }
 
     /// The price of a stage in the running graph (if its inputs are of the NPU or older) or a new one, and, relaxed,
