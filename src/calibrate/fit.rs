@@ -8,6 +8,7 @@ use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::{HostPath, TableSpread};
 use coexec_sim::device::npu::Npu;
+use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::{Basis, Calibration, Profile};
 
 use crate::{Chosen, DeviceRuns, Failure, Progress, Result};
@@ -48,7 +49,7 @@ pub(crate) fn fit(
     if !runs.cpu.is_empty() {
         fit.cpu(&runs.cpu);
     }
-    fit.npu(&runs.inferences, measured.other_devices(fit.profile).is_none())?;
+    fit.npu(&runs.inferences, measured)?;
     Ok(fit.fitted)
 }
 
@@ -122,13 +123,16 @@ impl Fit<'_> {
         self.fitted.left_out.extend(fit.left_out);
     }
 
-    /// Fits the rates of graphs that the NPU's compiler compiles as a whole; the runs may be of the profile's device.
-    fn npu(&mut self, inferences: &[Inference], is_of_device: bool) -> Result<()> {
+    /// Fits the rates of graphs that the NPU's compiler compiles as a whole.
+    fn npu(&mut self, inferences: &[Inference], measured: &DeviceRuns) -> Result<()> {
         let rates = self.prior.compiled(self.profile);
+        // A profile that was calibrated from that of another chip keeps its names; the source names the runs.
+        let is_of_chip = |rates: &CompiledGraphs| {
+            let is_named = |other: String| rates.source.contains(&format!("runs of {other},"));
+            rates.basis == Basis::Measured && measured.other_devices(self.profile).is_none_or(is_named)
+        };
         let known = match &rates {
-            Some(rates) if is_of_device && self.prior.is_base() && rates.basis == Basis::Measured => {
-                npu::Known::ThisChip(rates)
-            }
+            Some(rates) if self.prior.is_base() && is_of_chip(rates) => npu::Known::ThisChip(rates),
             Some(rates) => npu::Known::OtherChip(rates),
             None => npu::Known::Maker,
         };
