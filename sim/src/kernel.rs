@@ -87,8 +87,8 @@ pub enum PhaseKind {
     Stream,
     /// Draining the last results from the systolic arrays, summed over all folds.
     Drain,
-    /// An NPU executing one layer of a compiled graph, including the transfer of its weights
-    /// and spilled tensors.
+    /// An NPU executing one layer of a compiled graph, while spilled tensors and the weights of this layer
+    /// and later ones are transferred.
     OnChip,
     /// Notifying another processor, and mapping or transforming its result.
     Synchronise,

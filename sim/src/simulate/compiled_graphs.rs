@@ -10,7 +10,7 @@ use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Kernel, Member, Producer, most_ahead_us};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan, Processor};
-use crate::units::Picos;
+use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Read, Stage};
 
 /// How the NPU runs each stage in a compiled graph; `None` for stages outside such graphs.
@@ -95,6 +95,8 @@ fn in_graphs_of<'p>(
 pub(crate) struct InGraph {
     /// In a graph with all supported neighbours, without the overhead of the graph itself.
     pub(crate) phases: Phases,
+    /// Its own traffic, of which earlier stages may move a part.
+    pub(crate) bytes: Bytes,
     pub(crate) detail: Detail,
     /// Lower bounds of its time, and of that of its traffic, of which at most [`InGraphs::most_ahead`] overlaps
     /// earlier stages: in any graph, in those that compute all its inputs, and in those that begin with it (rows),
@@ -140,6 +142,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
         let executions = graph.execute(&without_graph)?;
         let least = graph.least_micros(&members, compiled)?;
         for (member, (&stage, execution)) in members_of.iter().zip(executions).enumerate() {
+            let bytes = execution.detail.weights + execution.detail.spilled;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
             let least = least.each_ref().map(|row| {
                 row.each_ref().map(|of_members| {
@@ -147,7 +150,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
                     [least.saturating_sub(ROUNDING), traffic.saturating_sub(ROUNDING)]
                 })
             });
-            inside[stage] = Some(InGraph { phases, detail, least });
+            inside[stage] = Some(InGraph { phases, bytes, detail, least });
         }
     }
     without_free_operators(stages, &mut inside);

@@ -323,12 +323,12 @@ fn on_npu(
         return Ok((Price::NOTHING, Picos::ZERO, kinds.iter().map(whole).collect()));
     };
     // At least the NPU works during that time.
-    let working = |time: Picos, detail: &Detail| {
-        let phase = Phase::new(PhaseKind::OnChip, time, Bytes::ZERO);
+    let working = |time: Picos, bytes: Bytes, detail: &Detail| {
+        let phase = Phase::new(PhaseKind::OnChip, time, bytes);
         pricing.uncontended(&Phases::from_iter([phase]), detail)
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
-        Some(InGraph { phases, detail, least }) => {
+        Some(InGraph { phases, bytes, detail, least }) => {
             // A plan may begin a graph instead.
             let mut in_graphs = *least;
             for (inside, begun) in
@@ -337,14 +337,14 @@ fn on_npu(
                 *inside = (*inside).min(*begun + entry);
             }
             OnNpu {
-                within: pricing.uncontended(phases, detail),
-                least: working(least[ANY][0][0], detail),
+                within: working(phases.duration(), *bytes, detail),
+                least: working(least[ANY][0][0], Bytes::ZERO, detail),
                 in_graphs,
             }
         }
         None => whole(kind),
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    let begun = inside.iter().flatten().next().map(|first| working(entry, &first.detail));
+    let begun = inside.iter().flatten().next().map(|first| working(entry, Bytes::ZERO, &first.detail));
     Ok((begun.unwrap_or(Price::NOTHING), most_ahead, stages))
 }

@@ -3,8 +3,9 @@
 //! Responsible for: the unit and rate of each operator, which tensors stay in on-chip memory
 //! between operators, and what is fetched from DRAM meanwhile. Not for: which operators of a plan
 //! form a graph (`simulate`), or products dispatched one by one (`kernel::npu`).
-//! Invariant: the phase durations add up to the contention-free time of the graph; bytes are those
-//! that cross the memory interface, and no tensor that fits on chip crosses it.
+//! Invariant: the phase durations add up to the contention-free time of the graph; the bytes of a phase are
+//! those that cross the memory interface during it, weights fetched for later operators included, and no
+//! tensor that fits on chip crosses it.
 //!
 //! The equations and their errors on measured models are in the book; the constants and their
 //! fits in the device profile. Based on: Qualcomm's published times of whole models on four
@@ -23,7 +24,7 @@ use serde::Serialize;
 pub(crate) use self::rates::most_ahead_us;
 use self::rates::{Cost, Rates, Spill};
 use crate::device::CompiledGraphs;
-use crate::kernel::{Execution, Phase, PhaseKind, Result, largest};
+use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result, largest};
 use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
@@ -131,11 +132,15 @@ impl Graph {
             }
             *count += 1;
         }
-        let step = |(member, cost): (usize, &Cost)| {
+        let is_ahead = most_ahead_us(compiled).is_some();
+        let step = |(member, (cost, moved)): (usize, (&Cost, Bytes))| {
             let graph_us = if member == 0 { compiled.graph_us.value } else { 0.0 };
-            execution(cost, graph_us, kernels[member], counts[member])
+            let fixed_us = graph_us + cost.fixed_us;
+            // No weights are fetched before the graph is dispatched.
+            let idle_us = if is_ahead { graph_us } else { fixed_us };
+            execution(cost, moved, [idle_us, fixed_us], kernels[member], counts[member])
         };
-        Ok(costs.iter().enumerate().map(step).collect())
+        Ok(costs.iter().zip(moved(&costs)).enumerate().map(step).collect())
     }
 
     /// Lower bounds on the time of each member in any graph and on that of its traffic, in microseconds: without
@@ -188,21 +193,48 @@ impl Graph {
                 ahead_us = cost.run_ahead(ahead_us, most_ahead_us);
             }
             costs[operator.member] += cost;
+            costs[operator.member].ahead_us = ahead_us;
         }
         Ok(costs)
     }
 }
 
-fn execution(cost: &Cost, graph_us: f64, kernel: Kernel, operators: u32) -> Execution<Step> {
-    let fixed_us = graph_us + cost.fixed_us;
-    let [weights, spilled] = [cost.weight_bytes, cost.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64));
-    let parts =
-        [(PhaseKind::Launch, fixed_us, Bytes::ZERO), (PhaseKind::OnChip, cost.working_us, weights + spilled)];
-    let phase = |(kind, micros, bytes)| Phase {
-        steps: operators.max(1),
-        ..Phase::new(kind, Picos::from_micros(micros), bytes)
-    };
-    let phases = parts.into_iter().map(phase).collect();
+/// Bytes that the memory moves while each member runs: the traffic of all members in order, at the end of each as far
+/// ahead as there is time and place for it.
+fn moved(costs: &[Cost]) -> impl Iterator<Item = Bytes> {
+    let of = |cost: &Cost| cost.bytes().into_iter().sum::<Bytes>().0 as f64;
+    let mut later = costs.iter().peekable();
+    // Traffic of the members so far, what of all traffic can be done by the end of this one, and that before `later`.
+    let (mut own_us, mut possible_us, mut done_us) = (0.0, 0.0_f64, 0.0);
+    let (mut done_bytes, mut moved_bytes) = (0.0, 0.0);
+    costs.iter().map(move |cost| {
+        own_us += cost.traffic_us;
+        possible_us = possible_us.max(own_us + cost.ahead_us);
+        while let Some(done) = later.next_if(|next| done_us + next.traffic_us <= possible_us) {
+            done_us += done.traffic_us;
+            done_bytes += of(done);
+        }
+        let begun = later.peek().map_or(0.0, |next| of(next) * (possible_us - done_us) / next.traffic_us);
+        let bytes = (done_bytes + begun).round();
+        Bytes((bytes - std::mem::replace(&mut moved_bytes, bytes)) as u64)
+    })
+}
+
+/// The execution of a member whose traffic starts after `idle_us`, and its operators after `fixed_us`.
+fn execution(
+    cost: &Cost,
+    moved: Bytes,
+    [idle_us, fixed_us]: [f64; 2],
+    kernel: Kernel,
+    operators: u32,
+) -> Execution<Step> {
+    let [idle, fixed, working] = [idle_us, fixed_us, cost.working_us].map(Picos::from_micros);
+    let phase = |kind, duration| Phase { steps: operators.max(1), ..Phase::new(kind, duration, Bytes::ZERO) };
+    let moving = [phase(PhaseKind::Launch, fixed.saturating_sub(idle)), phase(PhaseKind::OnChip, working)];
+    let mut moving = Phases::from_iter(moving);
+    moving.spread(moved, |_| true);
+    let phases = [phase(PhaseKind::Launch, idle)].iter().chain(moving.as_slice()).copied().collect();
+    let [weights, spilled] = cost.bytes();
     // Traffic that was done ahead does not limit.
     let awaited_us = if cost.working_us > cost.compute_us { cost.traffic_us } else { 0.0 };
     let limit =

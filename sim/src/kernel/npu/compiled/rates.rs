@@ -4,7 +4,7 @@ use super::Kernel;
 use super::work::Work;
 use crate::device::{CompiledGraphs, Quantity};
 use crate::kernel::{Result, Unsupported};
-use crate::units::NANOS_PER_MICRO;
+use crate::units::{Bytes, NANOS_PER_MICRO};
 use crate::workload::DataType;
 
 /// Rate of softmax relative to other nonlinear functions: an exponential, a sum and a quotient per
@@ -43,12 +43,19 @@ pub(super) struct Cost {
     pub(super) fixed_us: f64,
     pub(super) weight_bytes: f64,
     pub(super) spilled_bytes: f64,
+    /// Traffic of later operators that the memory can have done by the end.
+    pub(super) ahead_us: f64,
 }
 
 impl Cost {
     /// Total time, in microseconds.
     pub(super) fn micros(&self) -> f64 {
         self.working_us + self.fixed_us
+    }
+
+    /// Bytes of weights and of spilled tensors.
+    pub(super) fn bytes(&self) -> [Bytes; 2] {
+        [self.weight_bytes, self.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64))
     }
 
     /// Sets the time when the memory is `ahead_us` of traffic ahead of the operator. Returns how far it is
@@ -162,7 +169,7 @@ impl<'a> Rates<'a> {
         let images_us = micros(work.image_pixels, compiled.image_pixel_ns.value.recip()) * self.fixed;
         let compute_us = self.compute_us(work);
         let (working_us, fixed_us) = (compute_us.max(traffic_us), operators_us + images_us);
-        Cost { compute_us, traffic_us, working_us, fixed_us, weight_bytes, spilled_bytes }
+        Cost { compute_us, traffic_us, working_us, fixed_us, weight_bytes, spilled_bytes, ahead_us: 0.0 }
     }
 
     fn bytes(&self, work: &Work) -> f64 {
