@@ -70,11 +70,11 @@ pub(crate) fn compare(
     }
     // Of equals the first is taken, as simpler strategies come first.
     let best = explorer.best(found.iter().cloned()).map_err(|_| last_error)?;
+    let bound = Some(explorer.bound(&best)?);
     let Found { plan, prediction, considered, period, .. } = best;
     let entries = entries(&found, (&prediction, period));
     let searches = explorer.searches(Strategy::AnySplit)?;
     let baselines = explorer.baselines();
-    let bound = Some(explorer.bound(&prediction)?);
     Ok((Answer { plan, prediction, baselines, searches, considered, period, bound }, entries))
 }
 

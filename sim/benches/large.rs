@@ -52,7 +52,7 @@ fn planned(device: &Profile, stages: &[Stage]) -> (f64, f64) {
     let start = Instant::now();
     let mut explorer = Explorer::new(&mut simulator, stages, &options);
     let found = explorer.find(Strategy::Optimal).expect("both devices have kernels");
-    let bound = explorer.bound(&found.prediction).expect("what was simulated can be priced");
+    let bound = explorer.bound(&found).expect("what was simulated can be priced");
     (start.elapsed().as_secs_f64(), gap_percent(found.prediction.latency.as_seconds(), bound))
 }
 

@@ -68,7 +68,7 @@ fn optimal(scenario: &Scenario, stages: &[Stage], options: &SearchOptions) -> (f
     let mut simulator = scenario.simulator();
     let mut explorer = Explorer::new(&mut simulator, stages, options);
     let found = explorer.find(Strategy::Optimal).expect("the device runs it");
-    let bound = explorer.bound(&found.prediction).expect("what was simulated can be priced");
+    let bound = explorer.bound(&found).expect("what was simulated can be priced");
     (found.prediction.latency.as_seconds(), bound)
 }
 

@@ -79,7 +79,7 @@ impl StrategyRow {
             match explorer.find(strategy) {
                 Ok(found) => {
                     if strategy == Strategy::Optimal {
-                        bound = Some(explorer.bound(&found.prediction)?);
+                        bound = Some(explorer.bound(&found)?);
                         is_reordered = found.plan.is_reordered();
                     }
                     all.push(found);

@@ -96,10 +96,11 @@ pub fn explore_stream(
 ) -> Result<Answer> {
     let mut explorer = Explorer::new(simulator, stages, options).streaming(pipeline);
     let strategy = options.strategy;
-    let Found { plan, prediction, considered, period, .. } = explorer.find(strategy)?;
-    let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&prediction)?) } else { None };
+    let found = explorer.find(strategy)?;
+    let bound = if strategy == Strategy::Optimal { Some(explorer.bound(&found)?) } else { None };
     let searches = explorer.searches(strategy)?;
     let baselines = if strategy.is_single() { Vec::new() } else { explorer.baselines() };
+    let Found { plan, prediction, considered, period, .. } = found;
     Ok(Answer { plan, prediction, baselines, searches, considered, period, bound })
 }
 

@@ -316,7 +316,7 @@ impl Explorer<'_, '_> {
     ///
     /// # Errors
     /// The NPU's graphs cannot be priced.
-    pub fn bound(&mut self, known: &Prediction) -> Result<f64> {
+    pub fn bound(&mut self, known: &Found) -> Result<f64> {
         let mut model = model(self)?;
         let bound = bound_of(self, &mut model, known);
         self.model = Some(model);
@@ -324,15 +324,16 @@ impl Explorer<'_, '_> {
     }
 }
 
-fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Prediction) -> f64 {
+fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Found) -> f64 {
     let mut least = |weights: Weights, known: f64| {
         model.weights = weights;
         relaxed(explorer, model, known)
     };
     let idle = idle_power(explorer.simulator.device()).0;
     let of_energy = Weights { picosecond: idle / PICOS_PER_SECOND, joule: 1.0 };
-    let picos = known.latency.0 as f64;
-    let bound = match (explorer.options.objective, known.energy) {
+    let Prediction { latency, energy, .. } = known.prediction;
+    let picos = latency.0 as f64;
+    let bound = match (explorer.options.objective, energy) {
         (Objective::Energy, Some(energy)) => least(of_energy, energy.0),
         (Objective::Edp, Some(energy)) => {
             least(Weights::TIME, picos) / PICOS_PER_SECOND * least(of_energy, energy.0)
@@ -341,10 +342,9 @@ fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Predicti
             least(Weights::TIME, picos) / PICOS_PER_SECOND
         }
     };
-    match explorer.period_counts() {
-        Some(pipeline) => throughput::bound(model, pipeline, Picos((bound * PICOS_PER_SECOND) as u64)),
-        None => bound,
-    }
+    let Some((pipeline, period)) = explorer.period_counts().zip(known.period) else { return bound };
+    let latency = Picos((bound * PICOS_PER_SECOND) as u64);
+    throughput::bound(model, pipeline, latency).min(period.as_seconds())
 }
 
 /// The bound of the relaxed programme, at most `known`, the cost of a plan. The number of labels grows until

@@ -317,7 +317,7 @@ fn no_strategy_streams_batches_faster_and_processors_share_what_one_batch_would_
         }
         let of_one_batch = explorer.found(Strategy::Optimal, alone.plan, 0).unwrap().period.unwrap().0 as f64;
         assert!((period.unwrap().0 as f64) < most * of_one_batch, "{net}: {period:?}, {of_one_batch}");
-        assert!(explorer.bound(&found.prediction).unwrap() <= period.unwrap().as_seconds());
+        assert!(explorer.bound(&found).unwrap() <= period.unwrap().as_seconds());
     }
 }
 

@@ -119,7 +119,7 @@ mod tests {
     fn two_batches_of_resnet18_hardly_wait_for_each_other() {
         with_explorer(("resnet18", "mi8se"), |explorer, _| {
             let found = explorer.find(Strategy::Optimal).unwrap();
-            let bound = explorer.bound(&found.prediction).unwrap();
+            let bound = explorer.bound(&found).unwrap();
             // 1.15 without these plans.
             assert!(found.period.unwrap().as_seconds() < 1.08 * bound, "{:?}, {bound}", found.period);
         });
