@@ -71,7 +71,7 @@ impl Steps {
     fn graphs(self, task: &LanguageTask) -> Graphs {
         match self {
             Self::OnCores | Self::Standard => Graphs::Standard,
-            Self::Compiled => Graphs::compiled(task),
+            Self::Compiled => Graphs::compiled(task, true),
             Self::Kernels => Graphs::Kernels,
             Self::Online(_) => Graphs::MadeOnline,
         }
@@ -128,6 +128,7 @@ pub fn plan_language(
     let mut plan = by(strategy)?;
     if strategy == Strategy::NpuPrefill {
         plan.decode = faster_decode(conversation, [by(Strategy::CpuOnly), by(Strategy::GpuOnly)])?;
+        plan.graphs = Graphs::compiled(conversation.task, false);
     }
     if strategy != Strategy::HeteroTensor {
         return Ok(plan);

@@ -146,6 +146,22 @@ fn a_prompt_read_by_the_npu_is_answered_by_the_faster_of_cpu_and_gpu_with_the_we
 }
 
 #[test]
+fn a_prompt_read_by_the_npu_does_not_wait_longer_for_its_first_token_if_the_answer_is_longer() {
+    let device = Profile::load("snapdragon-8gen3").unwrap();
+    let first_token = |strategy, generated_tokens| {
+        let turn = Turn { prompt_tokens: 100, generated_tokens };
+        let task = LanguageTask::single(language_model("llama3.2-1b").unwrap(), WeightFormat::W4a16, turn);
+        let conversation = Conversation::new(&device, Library::Xnnpack, &task);
+        let LanguageAnswer { plan, generation, .. } = explore_language(conversation, strategy, FAST).unwrap();
+        assert_eq!(GenerationPlan::of_flat(&task, &plan.flat().unwrap()), plan);
+        generation.turns[0].prefill.latency
+    };
+    assert_eq!(first_token(S::NpuPrefill, 256), first_token(S::NpuPrefill, 2048));
+    // Graphs that generate the answer, too, are compiled for its context.
+    assert!(first_token(S::NpuGraphs, 256) < first_token(S::NpuGraphs, 2048));
+}
+
+#[test]
 fn wider_weights_generate_more_slowly() {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let rate = |weights| {

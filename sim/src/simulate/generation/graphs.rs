@@ -18,7 +18,7 @@ pub enum Graphs {
     Kernels,
     /// Graphs of all operators of a step, over a context of fixed length regardless of the number of tokens.
     Compiled {
-        /// Shortest context, in tokens, that fits the whole conversation.
+        /// Shortest context, in tokens, that fits what the graphs read and generate.
         context: u32,
         /// Whether there are graphs of other contexts.
         contexts: GraphContexts,
@@ -42,10 +42,12 @@ fn shortest_context(tokens: u32) -> u32 {
 
 impl Graphs {
     /// Graphs compiled for the shortest context that fits all turns of `task`, and for other contexts where its
-    /// model's engine has them.
-    pub(crate) fn compiled(task: &LanguageTask) -> Self {
-        let context = shortest_context(task.context_before(task.turns.len()));
-        Self::Compiled { context, contexts: task.model.graph_contexts }
+    /// model's engine has them. Graphs that do not generate never see the last answer.
+    pub(crate) fn compiled(task: &LanguageTask, generate: bool) -> Self {
+        let turns = task.turns.len();
+        let seen =
+            if generate { task.context_before(turns) } else { task.prefill(turns.saturating_sub(1)).context };
+        Self::Compiled { context: shortest_context(seen), contexts: task.model.graph_contexts }
     }
 
     /// How the simulator gives operators to the NPU with these graphs.
@@ -144,7 +146,7 @@ mod tests {
     fn contexts(model: &str) -> [Vec<(u32, u32)>; 2] {
         let turn = Turn { prompt_tokens: 600, generated_tokens: 1000 };
         let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::W4a16, turn);
-        let graphs = Graphs::compiled(&task);
+        let graphs = Graphs::compiled(&task, true);
         [graphs.prefill_steps(&task, 0), graphs.decode_steps(&task, 0, 1000)]
             .map(|steps| steps.into_iter().map(|(step, times)| (step.context, times)).collect())
     }

@@ -53,7 +53,8 @@ impl GenerationPlan {
             (0..task.turns.len()).map(|turn| step(&task.stages(task.prefill(turn)))).collect();
         let decode = step(&task.stages(task.first_decode(0)));
         let is_compiled = prefill.iter().chain([&decode]).any(StepPlan::is_npu_alone);
-        let graphs = if is_compiled { Graphs::compiled(task) } else { Graphs::Standard };
+        let graphs =
+            if is_compiled { Graphs::compiled(task, decode.is_npu_alone()) } else { Graphs::Standard };
         Self { synchronisation: plan.synchronisation, prefill, decode, graphs, order: None }
     }
 }
