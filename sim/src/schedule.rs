@@ -14,7 +14,9 @@
 //! every command depends on the one before it.
 //!
 //! Processors that share the memory hand a result over: a signal, and a mapping if the
-//! mechanism needs one. For a GPU with memory of its own the result is copied instead, through
+//! mechanism needs one. A part of a stage that reads several results of one other processor waits
+//! once for all of them, as that processor's queue is in order; if processors take turns, a wait
+//! also serves later stages. For a GPU with memory of its own the result is copied instead, through
 //! its in-order queue. The GPU's weights are there already; the workload's inputs come from the
 //! host, and results go to the host at the end.
 
@@ -97,6 +99,8 @@ pub enum What {
         missing: Bytes,
         /// The processors that have the result so far.
         from: Holders,
+        /// Whether the reader is notified; otherwise the result was complete when it last waited for that processor.
+        waits: bool,
     },
     /// Joins the parts of one stage, or of the results that leave a chain. The stages are
     /// those of the commands in [`Command::after`].
@@ -214,6 +218,16 @@ impl Holders {
     /// Whether all of `others` are.
     pub fn has_all(self, others: Self) -> bool {
         others.0 & !self.0 == 0
+    }
+
+    /// Whether there is none.
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The processor, if it is the only one.
+    pub fn only(self) -> Option<ProcessorKind> {
+        ProcessorKind::ALL.into_iter().find(|&kind| self.is_only(kind))
     }
 
     /// Whether a processor is the only one.

@@ -17,9 +17,12 @@ use serde::Serialize;
 
 use super::{Explorer, Found, Strategy};
 use crate::device::{Core, Direction, ProcessorKind, Profile};
+use crate::plan::synchronisation::notification;
 use crate::plan::{GraphCover, Mechanism, Placement, Plan, Processor};
 use crate::schedule::result_bytes;
-use crate::simulate::{Result, SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay};
+use crate::simulate::{
+    Result, SimulateError, Simulator, between_cpu_and_gpu, hand_over_delay, has_own_memory,
+};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -146,13 +149,17 @@ pub(super) fn find(explorer: &mut Explorer<'_, '_>, strategy: Strategy) -> Resul
     if by.is_some_and(|by| by.kind() == ProcessorKind::Npu) && device.npu.is_none() {
         return Err(SimulateError::absent("NPU", device));
     }
+    let mut order: Vec<usize> = partitioning.partitions.iter().flat_map(|one| &one.stages).copied().collect();
+    if order.is_sorted() {
+        order.clear();
+    }
     let on = |cores| {
         let cpu = Placement::cpu(cores);
         let mut placements = vec![cpu; stages.len()];
         for partition in partitioning.partitions.iter().filter(|partition| partition.delegated) {
             partition.stages.iter().for_each(|&stage| placements[stage] = by.map_or(cpu, Placement::whole));
         }
-        Plan { in_turn: true, ..Plan::new(MECHANISM, placements) }
+        Plan { in_turn: true, order: order.clone(), ..Plan::new(MECHANISM, placements) }
     };
     let plans = explorer.options.core_sets.iter().map(|&cores| on(cores));
     let found = plans.map(|plan| explorer.found(strategy, plan, 1)).collect::<Result<Vec<_>, _>>()?;
@@ -220,7 +227,8 @@ fn grown(stages: &[Stage], takes: &[bool], skips: bool) -> Vec<Partition> {
     partitions
 }
 
-/// Counts the tensors that cross into each partition: each result of the other side once.
+/// Counts the tensors that cross into each partition: each result of the other side once. One wait for that side
+/// serves every result that it has computed until then, except where each is copied over a GPU's link.
 fn cross(
     device: &Profile,
     stages: &[Stage],
@@ -228,6 +236,7 @@ fn cross(
     partitions: &mut [Partition],
 ) {
     let mut has_crossed = vec![false; stages.len()];
+    let [mut is_computed, mut is_known] = [(); 2].map(|()| vec![false; stages.len()]);
     for partition in partitions {
         for &stage in &partition.stages {
             for input in stages[stage].inputs() {
@@ -244,7 +253,16 @@ fn cross(
                         hand_over_delay(device, MECHANISM, bytes, false)
                     }
                 };
+                if is_known[input] {
+                    partition.crossing = partition.crossing - notification(&device.sync, MECHANISM);
+                } else if !has_own_memory(device) {
+                    let is_ready = |other: usize| is_computed[other] && delegated[other] == delegated[input];
+                    (0..stages.len())
+                        .filter(|&other| is_ready(other))
+                        .for_each(|other| is_known[other] = true);
+                }
             }
         }
+        partition.stages.iter().for_each(|&stage| is_computed[stage] = true);
     }
 }

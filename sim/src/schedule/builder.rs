@@ -46,6 +46,8 @@ pub(super) struct Builder<'a> {
     submitted: bool,
     /// Whether each stage's result is read outside its chain, or not at all.
     leaves_its_chain: Vec<bool>,
+    /// For each processor, up to which command it has waited for each other one.
+    waited: [[Option<CommandId>; 3]; 3],
 }
 
 impl<'a> Builder<'a> {
@@ -60,6 +62,7 @@ impl<'a> Builder<'a> {
             submission: None,
             submitted: false,
             leaves_its_chain: leaves_its_chain(stages, plan),
+            waited: [[None; 3]; 3],
         }
     }
 
@@ -107,6 +110,9 @@ impl<'a> Builder<'a> {
     fn compute(&mut self, stage: usize, part: usize, by: Processor) -> Result<CommandId, ScheduleError> {
         let inputs = self.stages[stage].inputs();
         let mut after = Vec::with_capacity(inputs.len() + 1);
+        if !self.plan.in_turn {
+            self.waited = [[None; 3]; 3];
+        }
         match by {
             Processor::Gpu => after.extend(self.inputs_onto_gpu(stage)),
             Processor::Cpu(_) if self.setting.cpu_fills_the_queue => after.extend(self.submission),
@@ -145,7 +151,9 @@ impl<'a> Builder<'a> {
         // Over the link of a GPU with memory of its own, a result is copied in whole.
         let missing =
             if has_own_memory { residence.bytes } else { self.schedule.missing[input][by.kind() as usize] };
-        let hand_over = What::HandOver { result: input, missing, from: residence.holders };
+        let wait = self.wait(stage, by.kind(), &residence);
+        let from = residence.holders;
+        let hand_over = What::HandOver { result: input, missing, from, waits: wait.is_some() };
         let ready = if has_own_memory && by == Processor::Gpu {
             self.onto_gpu(stage, input, hand_over, &residence)
         } else {
@@ -154,11 +162,31 @@ impl<'a> Builder<'a> {
                 before = self.whole_onto_host(stage, input, missing, before);
                 self.residences[input].ready = before;
             }
-            self.push(stage, by, hand_over, vec![before])
+            self.push(stage, by, hand_over, vec![wait.map_or(before, |last| last.max(before))])
         };
         let holders = &mut self.residences[input].holders;
         *holders = holders.with(by.kind());
         Ok(ready)
+    }
+
+    /// The command for which a processor waits before it reads a result that it lacks: the last one of those that
+    /// `stage` reads and only the same other processor has. `None` if it has waited for the result. From a GPU with
+    /// memory of its own, and to it, each result is copied and waited for by itself.
+    fn wait(&mut self, stage: usize, by: ProcessorKind, residence: &Residence) -> Option<CommandId> {
+        let Residence { holders, ready, .. } = *residence;
+        let Some(of) = holders.only().filter(|_| !self.setting.gpu_has_own_memory) else {
+            return Some(ready);
+        };
+        let waited = &mut self.waited[by as usize][of as usize];
+        if waited.is_some_and(|last| ready <= last) {
+            return None;
+        }
+        let read = self.stages[stage].inputs().map(|input| &self.residences[input]);
+        let last = read.filter(|other| other.holders == holders).map(|other| other.ready).max();
+        // If processors take turns, every command so far has ended.
+        let ended = || self.schedule.commands.len().checked_sub(1).map(|last| CommandId(last as u32));
+        *waited = if self.plan.in_turn { ended() } else { last };
+        last
     }
 
     /// Copies the parts of a result that the GPU lacks from the host's memory. After a join the

@@ -1,7 +1,7 @@
 use super::*;
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, Mechanism, Placement};
-use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse};
+use crate::workload::{DataType, GraphBuilder, PoolKind, Shape, Window, fuse};
 
 /// Bytes of one row of a result with 32x32 pixels and 8 channels of 4 bytes.
 const ROW: u64 = 32 * 8 * 4;
@@ -106,6 +106,44 @@ fn a_result_is_handed_over_once_to_a_processor_that_did_not_compute_it() {
         "cpu: join <1 3>",
     ];
     assert_eq!(found, expected);
+}
+
+/// The hand-overs of a plan in which the GPU computes three convolutions, and the CPU what reads them: their
+/// concatenation, or an activation of each. The result, the commands it comes after, and whether the CPU is notified.
+fn hand_overs(is_concatenated: bool, in_turn: bool) -> Vec<(usize, Vec<u32>, bool)> {
+    let mut net = GraphBuilder::new("three results", DataType::F32);
+    let input = net.input(Shape::image(32, 32, 8));
+    let ends = [1, 3, 5].map(|side| net.conv(input, 8, Window::same(side)));
+    if is_concatenated {
+        net.concat(&ends);
+    } else {
+        for end in ends {
+            net.pool(end, PoolKind::Max, Window::same(3));
+        }
+    }
+    let stages = fuse(&net.build().unwrap());
+    let on = |stage: usize| if stage < 3 { Placement::GPU } else { Placement::cpu(cores()) };
+    let placements = (0..stages.len()).map(on).collect();
+    let plan = Plan { in_turn, ..Plan::new(Mechanism::BlockingFinish, placements) };
+    let schedule = schedule(&stages, &plan, &SHARED).unwrap();
+    let of = |command: &Command| {
+        let What::HandOver { result, waits, .. } = command.what else { return None };
+        Some((result, command.after.iter().map(|id| id.0).collect(), waits))
+    };
+    schedule.commands.iter().filter_map(of).collect()
+}
+
+#[test]
+fn a_stage_waits_once_for_all_results_of_another_processor() {
+    let found = hand_overs(true, false);
+    assert_eq!(found, [(0, vec![2], true), (1, vec![1], false), (2, vec![2], false)]);
+}
+
+#[test]
+fn one_wait_serves_later_stages_only_if_processors_take_turns() {
+    let waits = |in_turn| hand_overs(false, in_turn).into_iter().map(|one| one.2).collect::<Vec<_>>();
+    assert_eq!(waits(false), [true, true, true]);
+    assert_eq!(waits(true), [true, false, false]);
 }
 
 #[test]

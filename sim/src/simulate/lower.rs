@@ -7,6 +7,7 @@ use super::{Detail, Result, SimulateError, Simulator, copying, hand_over_delay, 
 use crate::device::{LinkTransfer, ProcessorKind, Profile};
 use crate::engine::{ClientId, Program, TaskId, Work};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
+use crate::plan::synchronisation::notification;
 use crate::plan::{Axis, GraphCover, Plan, Processor, Region, Regions, Span};
 use crate::schedule::{Command, Missing, Schedule, Setting, What, read_bytes, result_bytes, schedule};
 use crate::units::{Bytes, Picos};
@@ -191,11 +192,15 @@ impl Pricing<'_, '_> {
         let duration = match what {
             What::Submit => self.simulator.host.submission().unwrap_or_default(),
             What::ReadBack => self.simulator.host.read_back().unwrap_or_default(),
-            What::HandOver { missing, from, .. } => {
+            What::HandOver { missing, from, waits, .. } => {
                 let with_gpu = by == Processor::Gpu || from.is_only(ProcessorKind::Gpu);
                 let delay = hand_over_delay(device, mechanism, missing, with_gpu);
                 let continues_on_gpu = by == Processor::Gpu && from.is_only(ProcessorKind::Npu);
-                if continues_on_gpu { delay + again() } else { delay }
+                match (waits, continues_on_gpu) {
+                    (true, true) => delay + again(),
+                    (true, false) => delay,
+                    (false, _) => delay - notification(&device.sync, mechanism),
+                }
             }
             What::Join { missing, with_npu } => {
                 let delay = join_delay(device, mechanism, missing);

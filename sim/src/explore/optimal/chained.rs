@@ -195,6 +195,8 @@ impl Mover<'_, '_, '_> {
     ) -> Vec<(usize, [Picos; 2])> {
         let continues_parts = |place: &Place, ids| self.continues_parts(place, ids, cutting.axis);
         let mut late = Vec::new();
+        // The stage for whose inputs each processor last waited.
+        let mut waited = [None; 2];
         let inputs = self.model.stages[position].inputs();
         for by in BOTH {
             let is_inside = |place: &Place, input| continues_parts(place, [position, input]);
@@ -210,7 +212,7 @@ impl Mover<'_, '_, '_> {
                 step.now.queues[CPU] += self.model.transfer_delays(input, true).join;
                 step.places.close(|_| true, self.joined_place([0; 2], Picos::ZERO));
                 for by in BOTH {
-                    self.cross(step, by, input);
+                    self.cross(step, by, (input, std::iter::once(input)), &mut Holders::default());
                 }
                 continue;
             };
@@ -218,7 +220,10 @@ impl Mover<'_, '_, '_> {
             for by in BOTH {
                 if !holders.has(by) {
                     let wait = self.model.transfer_delays(input, true).wait(by, holders);
-                    step.now.queues[by as usize] += wait;
+                    let has_waited =
+                        !self.model.own_memory && waited[by as usize].replace(stage) == Some(stage);
+                    let again = if has_waited { self.model.notification } else { Picos::ZERO };
+                    step.now.queues[by as usize] += wait - again;
                     starts[by as usize] += wait;
                     holders = holders.with(by);
                     step.places.add_holder(input, by);

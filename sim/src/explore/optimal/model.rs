@@ -12,6 +12,7 @@ use super::order::{completion_points, live, meeting_points, next, readers, reord
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::explore::{Explorer, Objective};
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
+use crate::plan::synchronisation::notification;
 use crate::plan::{Axis, Plan, is_chainable};
 use crate::schedule::result_bytes;
 use crate::simulate::{Detail, InGraph, InGraphs, LeastInGraphs, Result, has_own_memory};
@@ -69,6 +70,8 @@ pub(in crate::explore) struct Model<'e> {
     transfer_delays: Vec<TransferDelays>,
     /// Lower bound of the delays of any result.
     least_transfer_delays: TransferDelays,
+    /// The part of the delay of a hand-over that results which are read together cost once.
+    pub(super) notification: Picos,
     pub(super) own_memory: bool,
     /// Time to copy the workload's inputs that each stage reads to the GPU; zero with shared memory.
     pub(super) inputs_onto_gpu: Vec<Picos>,
@@ -154,6 +157,7 @@ impl<'e> Model<'e> {
             max_transfer_times: max_transfer_times(&live, delays_of_results, copied_inputs),
             transfer_delays,
             least_transfer_delays,
+            notification: notification(&device.sync, options.synchronisation),
             own_memory: has_own_memory(device),
             inputs_onto_gpu,
             submission,

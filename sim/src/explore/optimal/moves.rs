@@ -6,6 +6,7 @@
 //! no later they lead to one that is no later.
 
 mod npu;
+mod reading;
 
 use npu::InGraph;
 
@@ -193,78 +194,6 @@ impl Mover<'_, '_, '_> {
             *queue = (*queue).max(earliest.saturating_sub(before));
         }
         now.fetched = now.fetched.max(now.queues[NPU].saturating_sub(model.most_ahead));
-    }
-
-    /// Hands the inputs over to processor `by` and makes it wait for them, but for those that are inside its chain.
-    /// A GPU with memory of its own first copies the workload's inputs that `stage` reads.
-    pub(super) fn read(
-        &self,
-        step: &mut Step,
-        (by, stage): (ProcessorKind, usize),
-        inputs: impl Iterator<Item = usize> + Clone,
-        is_inside: impl Fn(&Place, usize) -> bool,
-    ) {
-        if by == ProcessorKind::Gpu {
-            self.inputs_onto_gpu(step, stage);
-        }
-        let is_outside =
-            |step: &Step, input: usize| step.places.get(input).is_some_and(|place| !is_inside(place, input));
-        for input in inputs.clone() {
-            if is_outside(step, input) {
-                self.cross(step, by, input);
-            }
-        }
-        for input in inputs {
-            if is_outside(step, input) {
-                Self::wait(step, by, input);
-            }
-        }
-    }
-
-    /// Whether, relaxed, both processors may compute their parts of a stage along `axis` from those of an input.
-    pub(super) fn continues_parts(&self, place: &Place, [stage, input]: [usize; 2], axis: Axis) -> bool {
-        let is_along = matches!(place.at, At::Open(cutting) if cutting.axis == axis);
-        is_along && self.is_relaxed() && self.model.is_linkable(stage, input, axis)
-    }
-
-    /// Hands an input over to processor `by`; one that is there already takes no command, so others do not queue.
-    pub(super) fn cross(&self, step: &mut Step, by: ProcessorKind, input: usize) {
-        let Some(&(mut place)) = step.places.get(input) else { return };
-        if let At::Open(cutting) = place.at {
-            place = self.join_open_results(step, cutting, place.ready);
-        }
-        let At::With(holders) = place.at else { return };
-        if holders.has(by) {
-            return;
-        }
-        let model = self.model;
-        if holders.is_only(ProcessorKind::Npu) && input + 1 >= step.now.graph {
-            // The NPU's graph ends here: it hands out its results at its end.
-            step.now.graph = 0;
-        }
-        let is_whole = place.lacking() >= 1.0;
-        // Whole results are copied to and from a GPU with memory of its own whatever the reader's part is.
-        let is_least = self.is_relaxed() && !(model.own_memory && is_whole && by == ProcessorKind::Gpu);
-        let wait = model.transfer_delays(input, is_least).wait(by, holders);
-        let mut ready = place.ready;
-        if self.is_relaxed() && is_whole && holders.is_only(ProcessorKind::Gpu) {
-            // The GPU's queue copies the result; without a copy it is not kept waiting.
-            let copied = model.transfer_delays(input, false).gather;
-            if copied > Picos::ZERO {
-                step.now.queues[GPU] = step.now.queues[GPU].max(ready) + copied;
-                ready = step.now.queues[GPU];
-            }
-        }
-        let queue = &mut step.now.queues[by as usize];
-        *queue = (*queue).max(ready) + wait.scale(place.lacking());
-        step.places.add_holder(input, by);
-    }
-
-    /// Makes processor `by` wait until an input is ready.
-    fn wait(step: &mut Step, by: ProcessorKind, input: usize) {
-        let Some(place) = step.places.get(input) else { return };
-        let queue = &mut step.now.queues[by as usize];
-        *queue = (*queue).max(place.ready);
     }
 
     /// Relaxed: results that are apart may belong to the chain that is joined at `joined_at`. Everything that CPU

@@ -214,6 +214,7 @@ proptest! {
         (side, channels, scale) in (7_u32..40, 1_u32..16, prop::sample::select(&[1_u32, 3][..])),
         blocks in prop::collection::vec(prop::collection::vec(prop::collection::vec(0_u32..4, 1..4), 2..4), 1..4),
         skips in any::<bool>(),
+        synchronisation in prop::sample::select(Mechanism::ALL),
         seed in any::<u64>(),
     ) {
         let device = Profile::load(device).unwrap();
@@ -234,8 +235,8 @@ proptest! {
             }
         }
         let stages = fuse(&net.build().unwrap());
-        let options =
-            SearchOptions { strategy: Strategy::Optimal, effort: Effort::Quick, ..SearchOptions::on(&device) };
+        let (strategy, effort) = (Strategy::Optimal, Effort::Quick);
+        let options = SearchOptions { strategy, effort, synchronisation, ..SearchOptions::on(&device) };
         let mut simulator =
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let found = explore(&mut simulator, &stages, &options).unwrap();
