@@ -15,7 +15,7 @@ use coexec_sim::{Picos, PlanFile, Scenario};
 use serde::Serialize;
 
 use crate::output::{listed, percent, record, row, stem};
-use crate::simulate::timeline_files;
+use crate::simulate::{print_excess, timeline_files};
 use crate::{
     Column, Common, Explore, Failure, OutputFile, Result, ScenarioOptions, Simulate, advice, gantt, or_dash,
     output,
@@ -47,7 +47,7 @@ pub(crate) fn simulate(
     if common.json {
         return document(scenario, applications, &choice);
     }
-    heading(scenario, applications);
+    heading(scenario, applications, &choice);
     print_choice(&choice, &timeline);
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(crate) fn explore(
     if common.json {
         return document(scenario, applications, &together);
     }
-    heading(scenario, applications);
+    heading(scenario, applications, found);
     compare(&together);
     print_choice(found, &timeline);
     Ok(())
@@ -128,12 +128,13 @@ fn document(scenario: &Scenario, applications: &Applications, found: &impl Seria
     }))
 }
 
-fn heading(scenario: &Scenario, applications: &Applications) {
+fn heading(scenario: &Scenario, applications: &Applications, choice: &Choice) {
     let Applications { duration, seed, .. } = applications;
     output::line(&format!(
         "{}\non {}, requests arrive for {duration}, seed {seed}\n",
         scenario.title, scenario.device.title
     ));
+    print_excess(&choice.memory(), &scenario.device);
 }
 
 /// Prints the plans found, compared with planning each application as if it were alone.

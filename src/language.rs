@@ -5,7 +5,7 @@ pub(crate) mod show;
 use std::path::Path;
 
 use coexec_sim::explore::advice::CONFIDENCE;
-use coexec_sim::explore::language::{LanguageAnswer, explore_language};
+use coexec_sim::explore::language::{LanguageAnswer, advise_sure, explore_language, sort_answers};
 use coexec_sim::simulate::generation::{
     Conversation, Generation, GenerationDrawn, GenerationPlan, Graphs, StepPlan, generate,
     generation_timeline, planned_stages,
@@ -52,6 +52,9 @@ struct Entry<'a> {
     drawn: GenerationDrawn,
     /// Whether it is certain which of the strategy and the plan is faster.
     is_sure: bool,
+    /// Whether it fits into the device's memory; none where the size of that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fits_memory: Option<bool>,
     generation: &'a Generation,
 }
 
@@ -100,7 +103,7 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     let Case { scenario, task } = case;
     note_length(task, common);
     let answers = case.answers(options.place.strategy).map_err(|error| case.refused(error))?;
-    let LanguageAnswer { strategy, plan, generation } = &answers[0];
+    let LanguageAnswer { strategy, plan, generation, .. } = &answers[0];
     let file =
         plan.flat().map(|flat| PlanFile::new(&scenario.name, &scenario.device, &planned_stages(task), &flat));
     let mut files = case.timeline(plan, options.timeline.as_ref(), options.trace.as_deref())?;
@@ -125,7 +128,9 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     if strategies.len() > 1 {
         output::line("");
         show::compare(&strategies);
-        let is_faster = |other: &Entry<'_>| other.latency_ps < strategies[0].latency_ps;
+        let is_faster = |other: &Entry<'_>| {
+            other.latency_ps < strategies[0].latency_ps && other.fits_memory == strategies[0].fits_memory
+        };
         let is_by_latency = scenario.options.objective == Objective::Latency;
         if is_by_latency && case.is_open(options.place.strategy) && strategies.iter().any(is_faster) {
             let name = strategy.name();
@@ -144,9 +149,9 @@ impl<'a> Case<'a> {
 
     /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
     /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst. By
-    /// latency, the one to advise comes first unless a strategy is stated ([`Self::advise_sure`]).
+    /// latency, the one to advise comes first unless a strategy is stated ([`advise_sure`]).
     pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
-        let Case { scenario, task } = self;
+        let scenario = self.scenario;
         let answer =
             |strategy| explore_language(self.conversation(), strategy, scenario.options.synchronisation);
         let usual = scenario.options.strategy;
@@ -165,33 +170,12 @@ impl<'a> Case<'a> {
             Err(_) if is_open && !answers.is_empty() => {}
             Err(error) => return Err(error),
         }
-        let cost = |answer: &LanguageAnswer| {
-            scenario.options.objective.cost(answer.generation.latency, answer.generation.energy)
-        };
-        let memory = |answer: &LanguageAnswer| Footprint::of_language(task, &answer.plan).peak();
-        // Of equals, the one with less memory comes first: without a second copy of the weights.
-        answers[usize::from(!is_open)..].sort_by(|one, other| {
-            cost(one).total_cmp(&cost(other)).then_with(|| memory(one).cmp(&memory(other)))
-        });
-        if is_open && scenario.options.objective == Objective::Latency {
-            self.advise_sure(&mut answers)?;
+        let objective = scenario.options.objective;
+        sort_answers(&mut answers[usize::from(!is_open)..], &scenario.device, objective);
+        if is_open && objective == Objective::Latency {
+            advise_sure(self.conversation(), &mut answers)?;
         }
         Ok(answers)
-    }
-
-    /// Puts the fastest answer on one processor first, or before it the fastest that beats it in enough draws of the
-    /// profile's errors: to share a model costs memory and energy.
-    fn advise_sure(self, answers: &mut [LanguageAnswer]) -> simulate::Result<()> {
-        let single = answers.iter().position(|answer| answer.plan.is_on_one_processor());
-        let Some(single) = single.filter(|&single| single > 0) else { return Ok(()) };
-        let drawn = |answer: &LanguageAnswer| answer.plan.drawn(self.conversation(), &answer.generation);
-        let alone = drawn(&answers[single])?.latency;
-        let mut advised = 0;
-        while advised < single && !drawn(&answers[advised])?.latency.is_surely_faster(&alone, CONFIDENCE) {
-            advised += 1;
-        }
-        answers[..=advised].rotate_right(1);
-        Ok(())
     }
 
     /// Whether the best of several strategies is asked for.
@@ -260,6 +244,9 @@ impl<'a> Found<'a> {
             parameters: task.model.parameters(),
             memory: &self.memory,
             peak_memory_bytes: self.memory.peak(),
+            /// Whether it fits into the device's memory; none where the size of that is unknown.
+            #[serde(skip_serializing_if = "output::is_null")]
+            fits_memory: self.memory.fits(&scenario.device),
             #[serde(skip_serializing_if = "output::is_null")]
             plan,
             generation: self.generation,
@@ -296,7 +283,7 @@ impl<'a> Found<'a> {
     /// The answer of a strategy compared with this one.
     fn compared_with(
         &self,
-        LanguageAnswer { strategy, plan, generation }: &'a LanguageAnswer,
+        LanguageAnswer { strategy, plan, generation, memory }: &'a LanguageAnswer,
     ) -> Result<Entry<'a>> {
         let drawn = plan.drawn(self.case.conversation(), generation)?;
         Ok(Entry {
@@ -305,6 +292,7 @@ impl<'a> Found<'a> {
             relative_to_plan: generation.latency.0 as f64 / self.generation.latency.0.max(1) as f64,
             is_sure: drawn.latency.is_surely_ordered(self.trust.drawn(), CONFIDENCE),
             drawn,
+            fits_memory: memory.fits(&self.case.scenario.device),
             generation,
         })
     }

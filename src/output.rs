@@ -109,6 +109,18 @@ pub(crate) fn is_null(value: &impl Serialize) -> bool {
     serde_json::to_value(value).is_ok_and(|value| value.is_null())
 }
 
+/// `cell`, marked if it is of a plan that does not fit into the device's memory.
+pub(crate) fn with_mark(cell: &str, fits_memory: Option<bool>) -> String {
+    format!("{cell}{}", if fits_memory == Some(false) { " !" } else { "" })
+}
+
+/// Explains the mark of [`with_mark`] below a table that has one.
+pub(crate) fn note_too_large(mut fits_memory: impl Iterator<Item = Option<bool>>) {
+    if fits_memory.any(|fits| fits == Some(false)) {
+        line("!: does not fit into the memory of the device");
+    }
+}
+
 /// The values without duplicates, in the order of their first occurrence.
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();

@@ -239,7 +239,7 @@ pub(crate) fn note_length(task: &LanguageTask, common: &Common) {
 
 /// Prints ahead of the times that the device cannot hold the run, if it cannot.
 pub(crate) fn print_excess(footprint: &Footprint, device: &Profile) {
-    if device.memory.size().is_some_and(|size| footprint.peak() > size) {
+    if footprint.fits(device) == Some(false) {
         output::line(&format!("{}\n", memory(footprint, device)));
     }
 }
@@ -248,7 +248,9 @@ pub(crate) fn print_excess(footprint: &Footprint, device: &Profile) {
 pub(crate) fn memory(footprint: &Footprint, device: &Profile) -> String {
     let (peak, size) = (footprint.peak(), device.memory.size());
     let held = match size {
-        Some(size) if peak > size => format!(": more than the {size} of this device, which cannot hold it"),
+        Some(size) if footprint.fits(device) == Some(false) => {
+            format!(": more than the {size} of this device, which cannot hold it")
+        }
         Some(size) => format!(" of {size}"),
         None => String::new(),
     };

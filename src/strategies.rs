@@ -12,7 +12,7 @@ use coexec_sim::{Plan, Scenario};
 use serde::Serialize;
 
 use crate::explore::relative;
-use crate::output::row;
+use crate::output::{note_too_large, row, with_mark};
 use crate::{Common, Result, or_dash, output};
 
 /// One strategy of a comparison.
@@ -33,6 +33,9 @@ pub(crate) struct Entry {
     /// Memory that the plan adds to that of weights and results.
     extra_memory_bytes: Bytes,
     extra_memory_percent: f64,
+    /// Whether the plan fits into the device's memory; none where the size of that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fits_memory: Option<bool>,
     /// Operators computed by two processors.
     cut_operators: usize,
     /// Operators in chains, inside which processors exchange nothing.
@@ -93,6 +96,7 @@ pub(crate) fn entries(found: &[Found], (best, shortest): (&Prediction, Option<Pi
             edp_joule_seconds: prediction.energy.map(|energy| Objective::Edp.cost(latency, Some(energy))),
             extra_memory_bytes: prediction.memory.extra(),
             extra_memory_percent: prediction.memory.extra_percent(),
+            fits_memory: prediction.fits_memory,
             cut_operators: plan.placements.iter().filter(|placement| placement.is_cut()).count(),
             chained_operators: plan.chains.iter().flatten().count(),
             plan: plan.clone(),
@@ -113,7 +117,8 @@ fn dominates(other: &Prediction, one: &Prediction) -> bool {
 pub(crate) fn table(entries: &[Entry]) {
     let parts = Composition::named_parts(entries.iter().map(|entry| &entry.composition));
     let rows = entries.iter().map(|entry| {
-        let Entry { strategy, latency_ps, cut_operators, chained_operators, .. } = entry;
+        let Entry { latency_ps, cut_operators, chained_operators, .. } = entry;
+        let strategy = with_mark(entry.strategy, entry.fits_memory);
         let (relative, energy) = (format!("{:.2}x", entry.relative_to_plan), or_dash(entry.energy_joules));
         let edp = or_dash(entry.edp_joule_seconds.map(|product| format!("{product:.3e} Js")));
         let memory = entry.extra_memory_bytes;
@@ -130,6 +135,7 @@ pub(crate) fn table(entries: &[Entry]) {
     header.extend(["relative", "energy", "EDP", "extra memory", "cut", "chained", "Pareto"]);
     header.extend(&parts);
     output::keyed_table(&header, 1, rows);
+    note_too_large(entries.iter().map(|entry| entry.fits_memory));
 }
 
 /// Width and height of the plot of energy over latency, in figure pixels.

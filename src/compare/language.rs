@@ -1,7 +1,7 @@
 //! Language models in `coexec compare`: which device answers first.
 
+use coexec_sim::simulate;
 use coexec_sim::simulate::generation::{Generation, GenerationDrawn};
-use coexec_sim::simulate::{self, Footprint};
 use coexec_sim::{Bytes, Picos};
 use serde::Serialize;
 
@@ -21,6 +21,9 @@ pub(super) struct LanguageRow {
     peak_memory_bytes: Bytes,
     /// Largest memory the device is sold with; none if unknown.
     memory_bytes: Option<Bytes>,
+    /// Whether it fits into that; none if the size is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fits_memory: Option<bool>,
     /// Latency of all turns.
     latency_ps: Picos,
     #[serde(flatten)]
@@ -34,14 +37,15 @@ impl LanguageRow {
     /// # Errors
     /// No strategy has a plan for the model on the device.
     pub(super) fn of(case: Case<'_>) -> simulate::Result<Self> {
-        let Case { scenario, task } = case;
+        let scenario = case.scenario;
         let best = case.answers(None)?.swap_remove(0);
         Ok(Self {
             scenario: scenario.name.clone(),
             device: scenario.device.name.clone(),
             strategy: best.strategy.name(),
-            peak_memory_bytes: Footprint::of_language(task, &best.plan).peak(),
+            peak_memory_bytes: best.memory.peak(),
             memory_bytes: scenario.device.memory.size(),
+            fits_memory: best.memory.fits(&scenario.device),
             latency_ps: best.generation.latency,
             drawn: best.plan.drawn(case.conversation(), &best.generation)?,
             generation: best.generation,
@@ -51,18 +55,18 @@ impl LanguageRow {
     fn timed(&self) -> Timed<'_> {
         let interval = self.drawn.latency.interval();
         let (model, device) = (&self.scenario, &self.device);
-        Timed { model, device, latency: self.latency_ps, interval, is_held: self.fits() }
+        Timed { model, device, latency: self.latency_ps, interval, is_held: self.is_held() }
     }
 
     /// Whether the device can hold the model; true if the memory size is unknown.
-    fn fits(&self) -> bool {
-        self.memory_bytes.is_none_or(|size| self.peak_memory_bytes <= size)
+    fn is_held(&self) -> bool {
+        self.fits_memory != Some(false)
     }
 
     fn memory(&self) -> String {
         let peak = self.peak_memory_bytes;
         match self.memory_bytes {
-            Some(size) if !self.fits() => format!("{peak}, more than its {size}"),
+            Some(size) if !self.is_held() => format!("{peak}, more than its {size}"),
             Some(size) => format!("{peak} of {size}"),
             None => peak.to_string(),
         }

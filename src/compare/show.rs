@@ -1,11 +1,11 @@
 //! Tables and figure of `coexec compare`.
 
 use coexec_plots::figure::{Drawing, HeatMap, Picture};
-use coexec_sim::explore::comparison::{Extreme, Gain, StrategyRow, gains, percent, unit};
+use coexec_sim::explore::comparison::{Extreme, Gain, Outcome, StrategyRow, gains, percent, unit};
 use coexec_sim::{Objective, Picos, ProcessorKind, Strategy};
 
 use super::{Group, Task, groups};
-use crate::output::{listed, row};
+use crate::output::{listed, note_too_large, row, with_mark};
 use crate::trust::{UNCERTAIN_NOTE, basis};
 use crate::{known, or_dash, output};
 
@@ -48,7 +48,9 @@ fn each(rows: &[StrategyRow], task: &Task) {
     let cells = |row: &StrategyRow| {
         let mut cells = vec![row.scenario.clone(), row.device.clone()];
         for &strategy in &task.strategies {
-            cells.push(or_dash(row.outcome(strategy).map(|outcome| value(outcome.cost * scale))));
+            let outcome = row.outcome(strategy);
+            let cost = |outcome: &Outcome| with_mark(&value(outcome.cost * scale), outcome.fits_memory);
+            cells.push(or_dash(outcome.map(cost)));
         }
         let unknown = listed(row.unknown().map(ProcessorKind::label));
         let is_unsure = |over: &Strategy| is_latency && row.unsure.contains(over);
@@ -76,6 +78,7 @@ fn each(rows: &[StrategyRow], task: &Task) {
     header.extend(is_latency.then_some("optimal, 90 %"));
     header.extend(["gain", "to bound", "best processor alone"]);
     output::keyed_table(&header, 2, rows.iter().map(cells));
+    note_too_large(rows.iter().flat_map(|row| &row.outcomes).map(|outcome| outcome.fits_memory));
     if rows.iter().any(|row| row.is_reordered) {
         output::line(OTHER_ORDER_NOTE);
     }

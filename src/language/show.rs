@@ -6,7 +6,7 @@ use coexec_sim::{Picos, Stage};
 
 use super::Entry;
 use crate::explore::describe;
-use crate::output::row;
+use crate::output::{note_too_large, row, with_mark};
 use crate::trust::UNCERTAIN_NOTE;
 use crate::{Column, or_dash, output};
 
@@ -62,7 +62,7 @@ pub(crate) fn decode_rate(generation: &Generation, drawn: &GenerationDrawn) -> S
 /// Prints the strategies side by side, with the rates of their first turn.
 pub(super) fn compare(strategies: &[Entry<'_>]) {
     let columns: [Column<Entry<'_>>; 7] = [
-        ("strategy", |entry| entry.strategy.to_owned()),
+        ("strategy", |entry| with_mark(entry.strategy, entry.fits_memory)),
         ("TTFT (90 %)", |entry| first_token(entry.generation, &entry.drawn)),
         ("prefill tokens/s", |entry| rate(&entry.generation.turns[0].prefill)),
         ("decode tokens/s (90 %)", |entry| decode_rate(entry.generation, &entry.drawn)),
@@ -80,6 +80,7 @@ pub(super) fn compare(strategies: &[Entry<'_>]) {
     if strategies.iter().any(|strategy| !strategy.is_sure) {
         output::line(UNCERTAIN_NOTE);
     }
+    note_too_large(strategies.iter().map(|entry| entry.fits_memory));
 }
 
 /// Prints which processors compute the products of the first prompt and of one token.

@@ -52,6 +52,48 @@ fn a_second_copy_of_the_weights_is_not_taken_where_no_token_is_generated() {
 }
 
 #[test]
+fn a_plan_that_does_not_fit_the_memory_is_marked_and_not_advised_while_another_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = "title = \"t\"\ndevice = \"oneplus11\"\n[language_model]\nmodel = \"llama2-7b\"\n\
+                 weights = \"f16\"\nprompt_tokens = 256\ngenerated_tokens = 256\n";
+    fs::write(folder.path().join("f16.toml"), model).unwrap();
+    let run = |line: &str| coexec_in(folder.path(), words(line));
+    let document = run("explore f16.toml --strategy all --json").json();
+    assert_eq!(
+        (&document["plan_origin"], &document["fits_memory"]),
+        (&"plan found by gpu-only".into(), &true.into())
+    );
+    let last = document["strategies"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&last["strategy"], &last["fits_memory"]),
+        (&"npu-prefill".into(), &false.into()),
+        "{document}"
+    );
+    let text = run("explore f16.toml --strategy all").stdout;
+    for expected in [" npu-prefill ! ", "!: does not fit into the memory", "at most of 16.00 GB"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(!text.contains("cannot hold") && !text.contains("others are faster"), "{text}");
+    let text = run("compare f16.toml --devices oneplus11,snapdragon-8elite").stdout;
+    assert!(text.contains(" oneplus11\n") && !text.contains("cannot hold"), "ranked: {text}");
+    // Two models of 13 and 16 GB do not fit together.
+    let application = |name: &str| {
+        format!(
+            "[[application]]\nname = \"{name}\"\narrivals = {{ period_ms = 60000 }}\nlanguage_model = \
+             {{ model = \"{name}\", weights = \"f16\", prompt_tokens = 64, generated_tokens = 8 }}\n"
+        )
+    };
+    let both = ["llama2-7b", "llama3-8b"].map(application).concat();
+    let both = format!("title = \"t\"\ndevice = \"oneplus11\"\n{both}");
+    fs::write(folder.path().join("both.toml"), both).unwrap();
+    for command in ["simulate", "explore"] {
+        let text = run(&format!("{command} both.toml")).stdout;
+        assert!(text.contains("more than the 16.00 GB of this device, which cannot hold it"), "{text}");
+    }
+    assert_eq!(run("simulate both.toml --json").json()["cost"]["exceeds_memory"], true);
+}
+
+#[test]
 fn whole_steps_are_compiled_where_that_is_faster_unless_a_strategy_is_named() {
     let document = |line: &str| coexec(words(line)).json();
     let found = document("explore llama3.2-3b --device snapdragon-8elite --json");

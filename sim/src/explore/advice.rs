@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{Answer, Effort, Explorer, Found, SearchOptions, Strategy};
 use crate::device::{ProcessorKind, Profile};
 use crate::plan::Plan;
-use crate::simulate::{DRAWS, Deviation, Drawn, Errors, Result, Simulator, latencies, latency};
+use crate::simulate::{DRAWS, Deviation, Drawn, Errors, Prediction, Result, Simulator, latencies, latency};
 use crate::units::Picos;
 use crate::workload::Stage;
 
@@ -114,10 +114,13 @@ pub struct Sensitivity {
     pub error_percent: f64,
 }
 
-/// The best single processor; `None` if `plan` is that.
+/// The best single processor; `None` if `plan` is that. One that does not fit into the memory counts only where the
+/// answer's plan does not fit either.
 pub fn best_single<'a>(answer: &'a Answer, plan: &Plan) -> Option<&'a Found> {
-    let best = answer.baselines.iter().min_by_key(|single| single.prediction.latency);
-    best.filter(|best| best.plan != *plan)
+    let is_too_large = |prediction: &Prediction| prediction.fits_memory == Some(false);
+    let cost = |single: &&Found| (is_too_large(&single.prediction), single.prediction.latency);
+    let counts = |best: &&Found| is_too_large(&answer.prediction) || !is_too_large(&best.prediction);
+    answer.baselines.iter().min_by_key(cost).filter(counts).filter(|best| best.plan != *plan)
 }
 
 /// The plan of least regret among those of `answer`, those searched for draws of errors, and their
@@ -144,10 +147,14 @@ pub fn robust(
     plans.push(judge.crossed(&plans, regret)?);
     let taken = judge.all(&plans, 0..DRAWS)?;
     let fastest = fastest(&taken);
-    let [nominal, chosen] = [0, plans.len() - 1].map(|plan| Regrets::of(&taken[plan], &fastest));
-    let plan = plans.swap_remove(plans.len() - 1);
-    let prediction = simulator.run(stages, &plan)?;
-    let strategy = options.strategy;
+    let mut index = plans.len() - 1;
+    let mut prediction = simulator.run(stages, &plans[index])?;
+    // A crossover of plans that fit into the memory may not fit.
+    if prediction.fits_memory == Some(false) && answer.prediction.fits_memory == Some(true) {
+        (index, prediction) = (0, answer.prediction.clone());
+    }
+    let [nominal, chosen] = [0, index].map(|plan| Regrets::of(&taken[plan], &fastest));
+    let (strategy, plan) = (options.strategy, plans.swap_remove(index));
     let found = Found { strategy, plan, prediction, considered: answer.considered, period: None };
     Ok(Robust { found, chosen, nominal, plans: plans.len(), draws: DRAWS })
 }
@@ -292,6 +299,8 @@ pub fn sensitivities(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Quantity;
+    use crate::explore::explore;
     use crate::kernel::cpu::Library;
     use crate::simulate::Measure;
     use crate::workload::{fuse, network};
@@ -309,7 +318,7 @@ mod tests {
     fn a_gain_is_certain_without_errors_and_less_so_with_larger_ones() {
         let (device, stages) = case();
         let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
-        let answer = super::super::explore(&mut simulator, &stages, &optimal(&device)).unwrap();
+        let answer = explore(&mut simulator, &stages, &optimal(&device)).unwrap();
         let single = best_single(&answer, &answer.plan).unwrap();
         let faster = |percent| {
             let errors = Errors::common(percent);
@@ -326,6 +335,32 @@ mod tests {
         let on_cpu = found.iter().find(|found| found.processor == Some(ProcessorKind::Cpu)).unwrap();
         assert!(on_gpu.gain > on_cpu.gain, "a slower GPU makes help from the CPU worth more");
         assert!(found.iter().all(|found| found.processor != Some(ProcessorKind::Npu)), "it has no NPU");
+    }
+
+    #[test]
+    fn a_plan_that_does_not_fit_the_memory_is_passed_over_while_another_fits() {
+        let (device, stages) = case();
+        let holding = |bytes: u64| {
+            let mut device = device.clone();
+            device.memory.capacity_gb = Some(Quantity::plain((bytes as f64 + 0.5) / 1e9));
+            device
+        };
+        let found = |device: Profile| {
+            let mut simulator = Simulator::new(&device, Library::Xnnpack).measuring(Measure::Inference);
+            explore(&mut simulator, &stages, &optimal(&device)).unwrap()
+        };
+        let usual = found(device.clone());
+        let needed = usual.baselines[0].prediction.peak_memory;
+        assert!(usual.prediction.peak_memory > needed);
+        let answer = found(holding(needed.0));
+        assert_eq!(answer.prediction.fits_memory, Some(true));
+        assert!(answer.prediction.latency <= usual.baselines[0].prediction.latency);
+        // Where none fits, the plan is the usual one, and one processor alone still counts beside it.
+        let none = found(holding(1));
+        assert_eq!((&none.plan, none.prediction.fits_memory), (&usual.plan, Some(false)));
+        assert!(best_single(&none, &none.plan).is_some());
+        let fitting = Answer { prediction: usual.prediction, ..none };
+        assert!(best_single(&fitting, &fitting.plan).is_none(), "one that does not fit is no alternative");
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //!
 //! The search is a coordinate descent: one application after another takes the candidate with which all
 //! together cost least, the others' plans fixed, until none changes its plan. It starts from the plan
-//! of each application alone, and again from the best way to reserve one processor for one application,
-//! which the descent does not find: no application gains from leaving a processor while others stay
-//! there.
+//! of each application alone, and again from choices which the descent does not find: the best way to reserve
+//! one processor for one application, since no application gains from leaving a processor while others stay
+//! there; and the candidates of least memory, since all together may fit only if several of them change.
 
 mod candidates;
 
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::device::{ProcessorKind, Profile};
 use crate::engine::{Backpressure, RequestStream};
-use crate::simulate::{ApplicationSimulator, Arrivals, Frames, Load, Result, Served};
+use crate::simulate::{ApplicationSimulator, Arrivals, Footprint, Frames, Load, Result, Served};
 use crate::timeline::Timeline;
 use crate::units::Picos;
 
@@ -69,6 +69,8 @@ pub enum Job {
 /// The cost of a choice of plans, compared field by field.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 pub struct Cost {
+    /// Whether all plans together exceed the device's memory; false where the size of that is unknown.
+    pub exceeds_memory: bool,
     /// Requests that miss their deadlines, in percent, summed over applications.
     pub deadline_miss_percent: f64,
     /// The largest ratio of p99 latency to deadline; 1 if all applications keep theirs.
@@ -123,6 +125,11 @@ pub fn simulate_applications(device: &Profile, applications: &Applications) -> R
 }
 
 impl Choice {
+    /// The memory that all plans hold together.
+    pub fn memory(&self) -> Footprint {
+        self.plans.iter().map(|plan| plan.memory).sum()
+    }
+
     /// The timeline of all applications up to `until`.
     ///
     /// # Errors
@@ -163,6 +170,7 @@ fn loads<'a>(
 /// The candidates of each application, and the simulator that prices choices.
 struct Search<'a> {
     applications: &'a Applications,
+    device: &'a Profile,
     streams: Vec<RequestStream>,
     /// Each application's candidates; the first is the plan that it would be given alone.
     candidates: Vec<Vec<Candidate>>,
@@ -183,6 +191,7 @@ impl<'a> Search<'a> {
     ) -> Result<Self> {
         Ok(Self {
             applications,
+            device,
             streams: applications.streams(),
             candidates: applications.applications.par_iter().map(candidates).collect::<Result<_, _>>()?,
             simulator: ApplicationSimulator::new(device),
@@ -200,6 +209,10 @@ impl<'a> Search<'a> {
             keep_cheaper(&mut reserved, self.cost(&chosen)?.map(|cost| (cost, chosen)));
         }
         starts.extend(reserved);
+        if starts.iter().all(|(cost, _)| cost.exceeds_memory) {
+            let smallest = self.smallest();
+            starts.extend(self.cost(&smallest)?.map(|cost| (cost, smallest)));
+        }
         let mut best = None;
         for start in starts {
             keep_cheaper(&mut best, Some(self.descend(start)?));
@@ -222,7 +235,7 @@ impl<'a> Search<'a> {
         self.left = self.left.saturating_sub(commands);
         self.considered += 1;
         let served = self.simulator.serve(&loads, self.applications.duration)?;
-        Ok(Some(cost_of(&self.candidates, &served)))
+        Ok(Some(self.cost_of(chosen, &served)))
     }
 
     /// From `start`, one application after another takes its best plan, until none improves the cost.
@@ -268,12 +281,40 @@ impl<'a> Search<'a> {
         ProcessorKind::ALL.into_iter().flat_map(of_processor).collect()
     }
 
+    /// Each application's candidate of the least memory, of equals the fastest alone.
+    fn smallest(&self) -> Vec<usize> {
+        let of_one = |candidates: &Vec<Candidate>| {
+            let size = |&index: &usize| (candidates[index].memory.peak(), candidates[index].latency);
+            (0..candidates.len()).min_by_key(size).unwrap_or_default()
+        };
+        self.candidates.iter().map(of_one).collect()
+    }
+
     fn choice(&mut self, chosen: &[usize]) -> Result<Choice> {
         let plans = plans(&self.candidates, chosen);
         let loads = loads(self.applications, &self.streams, &plans);
         let served = self.simulator.run(&loads, self.applications.duration)?;
-        let cost = cost_of(&self.candidates, &served);
+        let cost = self.cost_of(chosen, &served);
         Ok(Choice { cost, served, plans: plans.into_iter().cloned().collect() })
+    }
+
+    fn cost_of(&self, chosen: &[usize], served: &Served) -> Cost {
+        let memory: Footprint = plans(&self.candidates, chosen).into_iter().map(|plan| plan.memory).sum();
+        let reports = || served.applications.iter();
+        let over_deadline = reports().filter_map(|report| {
+            let (deadline, latency) = (report.deadline?, report.latency?);
+            Some(latency.p99.0 as f64 / deadline.0.max(1) as f64)
+        });
+        let slowdowns = reports().zip(&self.candidates).filter_map(|(report, candidates)| {
+            Some(report.latency?.mean.0 as f64 / candidates[0].latency.0.max(1) as f64)
+        });
+        let slowdowns: Vec<f64> = slowdowns.collect();
+        Cost {
+            exceeds_memory: memory.fits(self.device) == Some(false),
+            deadline_miss_percent: reports().filter_map(|report| report.deadline_miss_percent).sum(),
+            worst_p99_over_deadline: over_deadline.fold(1.0, f64::max),
+            mean_slowdown: slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64,
+        }
     }
 }
 
@@ -286,23 +327,6 @@ fn keep_cheaper(best: &mut Option<(Cost, Vec<usize>)>, other: Option<(Cost, Vec<
 
 fn plans<'a>(candidates: &'a [Vec<Candidate>], chosen: &[usize]) -> Vec<&'a Candidate> {
     candidates.iter().zip(chosen).map(|(of_one, &candidate)| &of_one[candidate]).collect()
-}
-
-fn cost_of(candidates: &[Vec<Candidate>], served: &Served) -> Cost {
-    let reports = || served.applications.iter();
-    let over_deadline = reports().filter_map(|report| {
-        let (deadline, latency) = (report.deadline?, report.latency?);
-        Some(latency.p99.0 as f64 / deadline.0.max(1) as f64)
-    });
-    let slowdowns = reports().zip(candidates).filter_map(|(report, candidates)| {
-        Some(report.latency?.mean.0 as f64 / candidates[0].latency.0.max(1) as f64)
-    });
-    let slowdowns: Vec<f64> = slowdowns.collect();
-    Cost {
-        deadline_miss_percent: reports().filter_map(|report| report.deadline_miss_percent).sum(),
-        worst_p99_over_deadline: over_deadline.fold(1.0, f64::max),
-        mean_slowdown: slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64,
-    }
 }
 
 #[cfg(test)]

@@ -124,10 +124,11 @@ impl StrategyRow {
         self.outcomes.iter().find(|outcome| outcome.strategy == strategy)
     }
 
-    /// The best single processor.
+    /// The best single processor, of those that fit into the memory if one does.
     pub fn best_single(&self) -> Option<&Outcome> {
         let singles = self.outcomes.iter().filter(|outcome| outcome.strategy.is_single());
-        singles.reduce(|best, other| if other.cost < best.cost { other } else { best })
+        let cost = |outcome: &Outcome| (outcome.fits_memory == Some(false), outcome.cost);
+        singles.reduce(|best, other| if cost(other) < cost(best) { other } else { best })
     }
 
     /// Optimality gap of [`Strategy::Optimal`]: its cost over the lower bound, less one, in percent.

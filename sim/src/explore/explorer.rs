@@ -187,16 +187,17 @@ impl<'s, 'a> Explorer<'s, 'a> {
         }
     }
 
-    /// The best of the plans found, the first among equals. Many plans of a stream may have the same
+    /// The best of the plans found that fit into the device's memory, or of all if none does; the first among
+    /// equals. Many plans of a stream may have the same
     /// period, limited by the host: of those, the one with the least latency, then with the least
     /// energy.
     ///
     /// # Errors
     /// No plan was found.
     pub fn best(&mut self, found: impl IntoIterator<Item = Found>) -> Result<Found> {
-        let mut best: Option<([f64; 3], Found)> = None;
+        let mut best: Option<((bool, [f64; 3]), Found)> = None;
         for one in found {
-            let Prediction { latency, energy, .. } = one.prediction;
+            let Prediction { latency, energy, fits_memory, .. } = one.prediction;
             let costs = match one.period {
                 Some(period) => {
                     let joules = energy.map_or(f64::INFINITY, |energy| energy.0);
@@ -204,6 +205,7 @@ impl<'s, 'a> Explorer<'s, 'a> {
                 }
                 None => [self.options.objective.cost(latency, energy), 0.0, 0.0],
             };
+            let costs = (fits_memory == Some(false), costs);
             if best.as_ref().is_none_or(|(least, _)| costs < *least) {
                 best = Some((costs, one));
             }

@@ -14,12 +14,13 @@ use std::collections::HashMap;
 
 pub use price::ProductPrices;
 
-use super::Strategy;
-use crate::device::Order;
+use super::advice::CONFIDENCE;
+use super::{Objective, Strategy};
+use crate::device::{Order, Profile};
 use crate::kernel::CoreSet;
 use crate::plan::{Mechanism, Placement};
 use crate::simulate::{
-    Conversation, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
+    Conversation, Footprint, Generation, GenerationPlan, Graphs, Result, SimulateError, StepPlan, generate,
 };
 use crate::units::{Bytes, Picos};
 use crate::workload::{LanguageTask, Layer, Stage, StepStages};
@@ -268,6 +269,8 @@ pub struct LanguageAnswer {
     pub plan: GenerationPlan,
     /// Its prediction.
     pub generation: Generation,
+    /// Memory of the weights and of the KV cache of all turns.
+    pub memory: Footprint,
 }
 
 /// Plans a conversation by `strategy` and simulates the plan.
@@ -281,7 +284,43 @@ pub fn explore_language(
 ) -> Result<LanguageAnswer> {
     let plan = plan_language(conversation, strategy, synchronisation)?;
     let generation = generate(conversation, &plan)?;
-    Ok(LanguageAnswer { strategy, plan, generation })
+    let memory = Footprint::of_language(conversation.task, &plan);
+    Ok(LanguageAnswer { strategy, plan, generation, memory })
+}
+
+/// Sorts answers on `device`: those that fit into its memory first, then from best to worst.
+pub fn sort_answers(answers: &mut [LanguageAnswer], device: &Profile, objective: Objective) {
+    let is_too_large = |answer: &LanguageAnswer| answer.memory.fits(device) == Some(false);
+    let cost = |answer: &LanguageAnswer| objective.cost(answer.generation.latency, answer.generation.energy);
+    // Of equals, the one with less memory comes first: without a second copy of the weights.
+    answers.sort_by(|one, other| {
+        is_too_large(one)
+            .cmp(&is_too_large(other))
+            .then_with(|| cost(one).total_cmp(&cost(other)))
+            .then_with(|| one.memory.peak().cmp(&other.memory.peak()))
+    });
+}
+
+/// Puts the answer to advise first, of answers sorted by latency: the fastest on one processor, or the fastest that
+/// beats it in enough draws of the profile's errors, since to share a model costs memory and energy. Of answers that
+/// differ in whether they fit into the memory, only those like the first count.
+///
+/// # Errors
+/// As [`generate`].
+pub fn advise_sure(conversation: Conversation<'_>, answers: &mut [LanguageAnswer]) -> Result<()> {
+    let fits = |answer: &LanguageAnswer| answer.memory.fits(conversation.device);
+    let is_single =
+        |answer: &LanguageAnswer| answer.plan.is_on_one_processor() && fits(answer) == fits(&answers[0]);
+    let single = answers.iter().position(is_single);
+    let Some(single) = single.filter(|&single| single > 0) else { return Ok(()) };
+    let drawn = |answer: &LanguageAnswer| answer.plan.drawn(conversation, &answer.generation);
+    let alone = drawn(&answers[single])?.latency;
+    let mut advised = 0;
+    while advised < single && !drawn(&answers[advised])?.latency.is_surely_faster(&alone, CONFIDENCE) {
+        advised += 1;
+    }
+    answers[..=advised].rotate_right(1);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -187,7 +187,10 @@ fn find_alone(explorer: &mut Explorer<'_, '_>) -> Result<Found> {
     } else if effort != Effort::Quick {
         considered += search_other_orders(explorer, &mut models, &starts, &mut all)?;
     }
-    let best = walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?;
+    let known = explorer.best(all.iter().cloned())?;
+    let walked = walk::best(explorer, (&mut models, &starts, all), changes, &mut considered)?;
+    // Random changes may lead to a plan that no longer fits into the memory.
+    let best = explorer.best([walked, known])?;
     explorer.model = models.into_iter().next();
     Ok(Found { strategy: Strategy::Optimal, considered, ..best })
 }

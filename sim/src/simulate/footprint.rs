@@ -4,6 +4,7 @@
 //! copies of results that both processors need in different layouts or memories (`CoDL`,
 //! `MobiSys`'22, section 7.6). Other allocations of a framework are not counted.
 
+use derive_more::{Add, Sum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::workload::{LanguageTask, Layout, Stage};
 
 /// Memory of weights and results, and the overhead of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Add, Sum)]
 pub struct Footprint {
     /// All weights, counted once even where operators share them, and each operator's constants.
     pub weights_bytes: Bytes,
@@ -51,6 +53,11 @@ impl Footprint {
     /// The sum of all four: an upper bound of the memory that a run of the plan holds.
     pub fn peak(&self) -> Bytes {
         self.weights_bytes + self.activations_bytes + self.extra()
+    }
+
+    /// Whether it fits into the device's memory; `None` where the size of that is unknown.
+    pub fn fits(&self, device: &Profile) -> Option<bool> {
+        device.memory.size().map(|size| self.peak() <= size)
     }
 
     /// Overhead of the plan, in percent of the memory that one processor needs.

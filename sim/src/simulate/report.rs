@@ -60,7 +60,7 @@ pub(super) fn report(
         other_energy,
         memory,
         peak_memory: memory.peak(),
-        fits_memory: simulator.device.memory.size().map(|size| memory.peak() <= size),
+        fits_memory: memory.fits(simulator.device),
         processors,
         stages: reader.stages(stages, &path),
         critical_path: reader.steps(stages, &path),

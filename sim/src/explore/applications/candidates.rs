@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use super::{Application, Job};
 use crate::device::{ProcessorKind, Profile};
-use crate::explore::{Effort, Explorer, SearchOptions, Strategy, plan_language};
+use crate::explore::language::{advise_sure, explore_language, plan_language, sort_answers};
+use crate::explore::{Effort, Explorer, Objective, SearchOptions, Strategy};
 use crate::kernel::Library;
 use crate::plan::{Mechanism, Plan};
 use crate::simulate::{
-    ApplicationSimulator, Conversation, GenerationPlan, Measure, PricedRequest, Result, Simulator,
+    ApplicationSimulator, Conversation, Footprint, GenerationPlan, Measure, PricedRequest, Result, Simulator,
     price_answer,
 };
 use crate::units::Picos;
@@ -43,7 +44,7 @@ pub struct LanguageJob {
     pub task: LanguageTask,
     /// CPU kernels.
     pub library: Library,
-    /// How it is planned alone; `None` for the fastest strategy.
+    /// How it is planned alone; `None` for the strategy that is advised for it.
     pub strategy: Option<Strategy>,
     /// Synchronisation mechanism.
     pub synchronisation: Mechanism,
@@ -64,16 +65,23 @@ pub struct Candidate {
     /// Whether each processor computes, in the order of [`ProcessorKind::ALL`].
     #[serde(skip)]
     pub(super) uses: [bool; ProcessorKind::ALL.len()],
+    /// Memory that it holds; unknown, and zero, of a renderer.
+    pub memory: Footprint,
     /// Latency of a single request with no other application.
     #[serde(rename = "latency_alone_ps")]
     pub latency: Picos,
 }
 
 impl Candidate {
-    fn new(device: &Profile, origin: &str, plan: Option<Plan>, request: PricedRequest) -> Result<Self> {
+    fn new(
+        device: &Profile,
+        (origin, memory): (&str, Footprint),
+        plan: Option<Plan>,
+        request: PricedRequest,
+    ) -> Result<Self> {
         let latency = ApplicationSimulator::new(device).latency(&request)?;
         let uses = ProcessorKind::ALL.map(|processor| request.uses(processor));
-        Ok(Self { origin: origin.to_owned(), plan, request, uses, latency })
+        Ok(Self { origin: origin.to_owned(), plan, request, uses, memory, latency })
     }
 }
 
@@ -93,7 +101,8 @@ impl Application {
                 None => model.search(device),
             },
             Job::Frames(frames) => {
-                Candidate::new(device, "frames", None, frames.request(device, self.arrivals.period())?)
+                let request = frames.request(device, self.arrivals.period())?;
+                Candidate::new(device, ("frames", Footprint::default()), None, request)
             }
         }
     }
@@ -142,9 +151,10 @@ impl ModelJob {
     }
 
     fn candidate(&self, device: &Profile, origin: &str, plan: Plan) -> Result<Candidate> {
-        let simulator = Simulator::new(device, self.library).measuring(self.measure);
+        let mut simulator = Simulator::new(device, self.library).measuring(self.measure);
         let request = PricedRequest::new(&simulator, &self.stages, &plan)?;
-        Candidate::new(device, origin, Some(plan), request)
+        let memory = simulator.run(&self.stages, &plan)?.memory;
+        Candidate::new(device, (origin, memory), Some(plan), request)
     }
 }
 
@@ -153,13 +163,21 @@ impl LanguageJob {
         Conversation::new(device, self.library, &self.task)
     }
 
-    /// The plan of its strategy or, without one, of the strategy that is fastest alone.
+    /// The plan of its strategy or, without one, the plan that is advised for it alone.
     fn search(&self, device: &Profile) -> Result<Candidate> {
         if let Some(strategy) = self.strategy {
             return self.by(device, strategy);
         }
-        let fastest = self.by_all(device).into_iter().min_by_key(|candidate| candidate.latency);
-        fastest.map_or_else(|| self.by(device, Strategy::HeteroTensor), Ok)
+        let answer = |strategy| explore_language(self.on(device), strategy, self.synchronisation).ok();
+        let mut answers: Vec<_> = Strategy::of_applications().filter_map(answer).collect();
+        // Strategies that share most are listed last, and of equals they should come first.
+        answers.reverse();
+        sort_answers(&mut answers, device, Objective::Latency);
+        advise_sure(self.on(device), &mut answers)?;
+        match answers.first() {
+            Some(advised) => self.candidate(device, advised.strategy.name(), &advised.plan),
+            None => self.by(device, Strategy::HeteroTensor),
+        }
     }
 
     /// The plan of every strategy that the device has the processors and kernels for.
@@ -174,7 +192,8 @@ impl LanguageJob {
 
     fn candidate(&self, device: &Profile, origin: &str, plan: &GenerationPlan) -> Result<Candidate> {
         let request = price_answer(self.on(device), plan)?;
-        Candidate::new(device, origin, plan.flat(), request)
+        let memory = Footprint::of_language(&self.task, plan);
+        Candidate::new(device, (origin, memory), plan.flat(), request)
     }
 }
 

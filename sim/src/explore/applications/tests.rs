@@ -1,8 +1,10 @@
 use super::*;
 use crate::explore::{Effort, SearchOptions, Strategy};
 use crate::kernel::Library;
+use crate::plan::Mechanism;
 use crate::simulate::Measure;
-use crate::workload::{fuse, network};
+use crate::units::Bytes;
+use crate::workload::{LanguageTask, Turn, WeightFormat, fuse, language_model, network};
 
 const SECOND: Picos = Picos(1_000_000_000_000);
 
@@ -75,6 +77,40 @@ fn models_that_one_processor_cannot_serve_get_separate_processors() {
     let JointPlans { found, as_if_alone, .. } = explore_applications(&device, &applications).unwrap();
     assert!(as_if_alone.cost.deadline_miss_percent > 10.0, "{:?}", as_if_alone.cost);
     assert!(found.cost.deadline_miss_percent < 1.0, "{:?}", found.cost);
+}
+
+/// A language model of eight bits that is asked once, by `strategy` if it is alone.
+fn assistant(name: &str, device: &Profile, strategy: Option<Strategy>) -> Application {
+    let turn = Turn { prompt_tokens: 256, generated_tokens: 8 };
+    let model = LanguageJob {
+        task: LanguageTask::single(language_model(name).unwrap(), WeightFormat::Int8, turn),
+        library: Library::default_for(&device.cpu),
+        strategy,
+        synchronisation: Mechanism::SvmPolling,
+        plan: None,
+    };
+    Application { job: Job::Language(model), ..application("vit-b32-mlp", device, every(60_000.0), None) }
+}
+
+#[test]
+fn models_that_fit_the_memory_together_are_given_plans_with_which_they_do() {
+    let device = Profile::load("oneplus11").unwrap();
+    let both = ["llama2-7b", "llama3-8b"];
+    let twice = both.map(|name| assistant(name, &device, Some(Strategy::NpuPrefill)));
+    let JointPlans { found, as_if_alone, .. } =
+        explore_applications(&device, &of(twice.to_vec(), 0)).unwrap();
+    assert!(as_if_alone.cost.exceeds_memory && as_if_alone.memory().fits(&device) == Some(false));
+    assert!(!found.cost.exceeds_memory, "{}", found.memory().peak());
+    assert!(found.plans.iter().all(|plan| plan.memory.extra() == Bytes::ZERO), "neither model fits twice");
+}
+
+#[test]
+fn a_language_model_alone_has_the_plan_that_is_advised_for_it() {
+    // The NPU alone is almost as fast as with another processor, with half of the weights.
+    let device = Profile::load("oneplus11").unwrap();
+    let alone = of(vec![assistant("llama3-8b", &device, None)], 0);
+    let plans = simulate_applications(&device, &alone).unwrap().plans;
+    assert_eq!(plans[0].origin, "npu-graphs");
 }
 
 #[test]

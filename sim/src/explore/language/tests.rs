@@ -162,6 +162,30 @@ fn a_prompt_read_by_the_npu_does_not_wait_longer_for_its_first_token_if_the_answ
 }
 
 #[test]
+fn the_fastest_answer_that_fits_the_memory_is_advised() {
+    let device = Profile::load("oneplus11").unwrap();
+    let turn = Turn { prompt_tokens: 256, generated_tokens: 256 };
+    let advised = |model| {
+        let task = LanguageTask::single(language_model(model).unwrap(), WeightFormat::F16, turn);
+        let conversation = Conversation::new(&device, Library::Xnnpack, &task);
+        let answers = S::engines().filter_map(|strategy| explore_language(conversation, strategy, FAST).ok());
+        let mut answers: Vec<LanguageAnswer> = answers.collect();
+        sort_answers(&mut answers, &device, Objective::Latency);
+        advise_sure(conversation, &mut answers).unwrap();
+        answers
+            .iter()
+            .map(|answer| (answer.strategy, answer.memory.fits(&device).unwrap()))
+            .collect::<Vec<_>>()
+    };
+    // A phone of 16 GB: the weights of Llama-2-7B fit once, those of Llama-3-8B not even that.
+    let answers = advised("llama2-7b");
+    assert_eq!((answers[0], answers.last()), ((S::GpuOnly, true), Some(&(S::NpuPrefill, false))));
+    let answers = advised("llama3-8b");
+    assert!(answers.iter().all(|(_, fits)| !fits));
+    assert_ne!(answers[0].0, S::CpuOnly, "the fast ones still come first");
+}
+
+#[test]
 fn wider_weights_generate_more_slowly() {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let rate = |weights| {
