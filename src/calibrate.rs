@@ -6,12 +6,12 @@ pub(crate) mod prior;
 mod show;
 mod suggest;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::calibrate::{Options, SAME_DEVICE_ERROR};
 use coexec_fit::csv_rows;
-use coexec_fit::measure::Inference;
 use coexec_fit::validate::point::Point;
 use coexec_fit::validate::score::score;
 use coexec_fit::validate::{cut, figures, validate};
@@ -249,17 +249,23 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             "give runs on single processors, or compare the plans: `coexec validate`",
         ));
     }
-    let inferences = &measured.runs.inferences;
-    let is_fitted = |run: &&Inference| run.what.unit == ProcessorKind::Npu && run.what.is_reference;
-    let (models, others) = (inferences.iter().filter(is_fitted).count(), count - inferences.len());
-    if models < ENOUGH_MODELS && models > 0 {
+    let mut models: BTreeMap<String, usize> = BTreeMap::new();
+    for run in measured.runs.inferences.iter().filter(|run| run.what.is_reference) {
+        if run.what.unit == ProcessorKind::Npu {
+            *models.entry(run.what.format.to_string()).or_default() += 1;
+        }
+    }
+    models.retain(|_, count| *count < ENOUGH_MODELS);
+    if !models.is_empty() {
+        let models = models.iter().map(|(format, count)| format!("{count} in {format}"));
         common.note(format_args!(
-            "warning: {} on the NPU (fewer than {ENOUGH_MODELS}) determine little: the errors below are unreliable, and \
-             the written profile states those of {} where they are larger",
-            why::counted(models as u64, "model"),
+            "warning: few models on the NPU ({}; fewer than {ENOUGH_MODELS}) say little about others: the written profile \
+             states the errors of {} where they are larger",
+            models.collect::<Vec<_>>().join(", "),
             profile.name
         ));
     }
+    let others = count - measured.runs.inferences.len();
     if (1..FEW_RUNS).contains(&others) {
         common.note(format_args!(
             "warning: {} (fewer than {FEW_RUNS}) determine little: most values stay at their prior, and the errors \
