@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use coexec_fit::calibrate::MAX_TIME_RATIO;
 use coexec_fit::measure::SkippedRow;
 use coexec_fit::validate::choice::{Choices, choices};
 use coexec_fit::validate::plans::{PlannedNetwork, planned_networks};
@@ -100,18 +101,13 @@ pub(crate) fn warn_of_other_device(profile: &Profile, measured: &DeviceRuns, com
     }
 }
 
-/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
-/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
-/// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
-const MAX_RATIO: f64 = 30.0;
-
 /// The processors whose measured times are implausibly far from the predicted ones; warns of each.
 pub(crate) fn warn_of_implausible(points: &[Point], common: &Common) -> Vec<ProcessorKind> {
     let is_implausible = |processor: &ProcessorKind| {
         let of_it = points.iter().filter(|point| point.group.processor() == Some(*processor));
         let ratios: Vec<f64> = of_it.map(|point| point.measured_us / point.predicted_us).collect();
         let ratio = median(&ratios).unwrap_or(1.0);
-        let is_far = ratio.max(ratio.recip()) > MAX_RATIO;
+        let is_far = ratio.max(ratio.recip()) > MAX_TIME_RATIO;
         if is_far {
             let part =
                 if ratio > 1.0 { format!("{ratio:.0} times") } else { format!("1/{:.0} of", ratio.recip()) };

@@ -25,6 +25,11 @@ use coexec_sim::{Cpu, KernelTable, Library, Quantity};
 /// 19 %).
 pub const SAME_DEVICE_ERROR: f64 = 0.15;
 
+/// Largest plausible ratio between measured and predicted times: networks take 17 times as long on the
+/// slowest phone's smallest core as on two of the fastest phone's, and 15 times as long on its GPU
+/// (`data/mobile-ml-benchmark`). A wrong unit makes it 1,000.
+pub const MAX_TIME_RATIO: f64 = 30.0;
+
 /// Usual folds of a cross-validation.
 pub const FOLDS: usize = 5;
 

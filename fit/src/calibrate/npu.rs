@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use self::parameters::{Setting, expected};
+use super::MAX_TIME_RATIO;
 use super::conformal::factor_interval;
 use super::gpu::Fitted;
 use super::least_squares::{Posterior, Stop, minimise, pseudo_huber};
@@ -32,10 +33,6 @@ const LOSS_SCALE: f64 = 0.1;
 
 /// Iterations after which a fit stops: more change no prediction by a tenth of a percent.
 const ITERATIONS: usize = 30;
-
-/// Largest plausible ratio between a model's measured time over the predicted one and the median of all models'. The
-/// worst model of `data/aihub` is 2.5 times off; a wrong unit makes it 1,000.
-const MAX_RATIO: f64 = 30.0;
 
 /// The rates known before the runs.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +89,7 @@ pub fn measured<'a>(known: Known<'_>, runs: &'a [Inference]) -> (Vec<MeasuredGra
     let Some(usual) = median(&ratios) else { return (graphs, left_out) };
     graphs.retain(|graph| {
         let times = ratio(graph) / usual;
-        let is_far = times.max(times.recip()) > MAX_RATIO;
+        let is_far = times.max(times.recip()) > MAX_TIME_RATIO;
         if is_far {
             let reason = format!(
                 "{} takes {times:.1e} times what the other models suggest: is its time in the same unit?",

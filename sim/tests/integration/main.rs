@@ -20,6 +20,7 @@ mod optimality;
 mod parallel_blocks;
 mod plain_searches;
 mod provenance;
+mod random_plans;
 mod regret;
 mod requests;
 mod robustness;

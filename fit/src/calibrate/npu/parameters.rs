@@ -50,8 +50,8 @@ const OF_OTHER_CHIP: Deviations = Deviations { common: 0.5, own: 0.2 };
 
 /// Of a chip relative to an earlier fit of it. A model is 10 to 20 % off where the chip is known, which says little
 /// about the chip. Each of three Snapdragons, fitted to half of its models of `data/aihub` and again to 1 to 12 more,
-/// predicts the others 0.5 points worse than before at most; with the deviations above, 2 to 11 points worse after one
-/// more model.
+/// predicts the others up to 0.5 points worse than before, in the mean over five draws; with the deviations above, 2 to
+/// 11 points worse after one more model.
 const OF_THIS_CHIP: Deviations = Deviations { common: 0.03, own: 0.03 };
 
 impl Speed {

@@ -283,3 +283,61 @@ impl Grid {
         merged
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+    use crate::device::ProcessorKind;
+    use crate::explore::optimal::{At, Cutting, Place};
+    use crate::plan::Axis;
+    use crate::schedule::Holders;
+
+    /// A label with few distinct clocks and places, so that many labels dominate each other.
+    fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Label {
+        let place = |random: &mut ChaCha8Rng| {
+            let some = ProcessorKind::ALL[random.random_range(0..3)];
+            let more = ProcessorKind::ALL[random.random_range(0..3)];
+            let ready = Picos(random.random_range(0..4));
+            let place = Place::with(Holders::one(some).with(more), ready);
+            if random.random_bool(0.3) {
+                let cutting =
+                    Cutting { axis: Axis::ALL[random.random_range(0..2)], cores: random.random_range(0..3) };
+                let lines = [random.random_range(1..3), random.random_range(1..3)];
+                return Place { at: At::Open(cutting), lines, ..place };
+            }
+            Place { of_npu: some == ProcessorKind::Npu && more == some, ..place }
+        };
+        let places = (0..results).map(|stage| (stage, place(random))).collect();
+        let mut clock = || Picos(random.random_range(0..6));
+        let (queues, join, read_back, fetched) = ([clock(), clock(), clock()], clock(), clock(), clock());
+        let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
+        Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_the_labels_that_a_kept_one_dominates_are_removed(
+            (count, results) in (0_usize..200, 0_usize..11),
+            uses_npu in any::<bool>(),
+            seed in any::<u64>(),
+        ) {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut labels: Vec<Label> =
+                (0..count).map(|decision| random_label(&mut random, decision, results)).collect();
+            let kept: Vec<_> = undominated(labels.clone(), uses_npu).iter().map(|label| label.decision).collect();
+            labels.sort_by_key(|label| (label.now.queues, label.decision));
+            let mut expected: Vec<Label> = Vec::new();
+            for label in labels {
+                if !expected.iter().any(|known| known.dominates(&label, uses_npu)) {
+                    expected.push(label);
+                }
+            }
+            let expected: Vec<_> = expected.iter().map(|label| label.decision).collect();
+            prop_assert_eq!(kept, expected);
+        }
+    }
+}

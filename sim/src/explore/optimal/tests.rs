@@ -1,6 +1,6 @@
 //! No plan is below the bound, and the search comes close to it.
 
-use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, proptest};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -9,7 +9,6 @@ use crate::device::{ProcessorKind, Profile};
 use crate::explore::{SearchOptions, Strategy, explore};
 use crate::kernel::Library;
 use crate::plan::{Axis, Mechanism, Placement, Plan, Processor};
-use crate::schedule::Holders;
 use crate::simulate::{Measure, Pipeline, Simulator};
 use crate::workload::{
     DataType, GraphBuilder, Layer, Linear, Operator, PoolKind, Shape, Stage, Window, fuse, network,
@@ -127,51 +126,6 @@ fn the_npu_is_dispatched_after_its_wait_only_where_the_cpu_shares_the_operator()
         let start = |members| shares.sharing(members, [Picos::ZERO; 3], [1, 1]).starts[NPU];
         assert_eq!(start([true, false, true]), Picos::from_micros(dispatch_us));
         assert_eq!(start([false, true, true]), Picos::ZERO);
-    }
-}
-
-/// A label with few distinct clocks and places, so that many labels dominate each other.
-fn random_label(random: &mut ChaCha8Rng, decision: usize, results: usize) -> Label {
-    let place = |random: &mut ChaCha8Rng| {
-        let some = ProcessorKind::ALL[random.random_range(0..3)];
-        let more = ProcessorKind::ALL[random.random_range(0..3)];
-        let ready = Picos(random.random_range(0..4));
-        let place = Place::with(Holders::one(some).with(more), ready);
-        if random.random_bool(0.3) {
-            let cutting =
-                Cutting { axis: Axis::ALL[random.random_range(0..2)], cores: random.random_range(0..3) };
-            let lines = [random.random_range(1..3), random.random_range(1..3)];
-            return Place { at: At::Open(cutting), lines, ..place };
-        }
-        Place { of_npu: some == ProcessorKind::Npu && more == some, ..place }
-    };
-    let places = (0..results).map(|stage| (stage, place(random))).collect();
-    let mut clock = || Picos(random.random_range(0..6));
-    let (queues, join, read_back, fetched) = ([clock(), clock(), clock()], clock(), clock(), clock());
-    let now = Progress { queues, join, graph: 0, read_back, fetched, joules: 0.0 };
-    Label { now, places, decision: Some(decision), bound: 0.0, rank: 0.0, single_cost: 0.0 }
-}
-
-proptest! {
-    #[test]
-    fn exactly_the_labels_that_a_kept_one_dominates_are_removed(
-        (count, results) in (0_usize..200, 0_usize..11),
-        uses_npu in any::<bool>(),
-        seed in any::<u64>(),
-    ) {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut labels: Vec<Label> =
-            (0..count).map(|decision| random_label(&mut random, decision, results)).collect();
-        let kept: Vec<_> = undominated(labels.clone(), uses_npu).iter().map(|label| label.decision).collect();
-        labels.sort_by_key(|label| (label.now.queues, label.decision));
-        let mut expected: Vec<Label> = Vec::new();
-        for label in labels {
-            if !expected.iter().any(|known| known.dominates(&label, uses_npu)) {
-                expected.push(label);
-            }
-        }
-        let expected: Vec<_> = expected.iter().map(|label| label.decision).collect();
-        prop_assert_eq!(kept, expected);
     }
 }
 
