@@ -1,15 +1,14 @@
 //! The compiled graphs of a plan on the NPU, and the time of each operator in them.
 //!
 //! Responsible for: partitioning the NPU's operators into graphs, and evaluating the kernel model
-//! on each. Not for: rates (`kernel::npu::compiled`), or when a graph starts: each of its operators
-//! waits for its inputs. Invariants: all external inputs of a graph are computed before its first
-//! operator, so that it runs without interruption; no other processor reads its results before its last.
+//! on each. Not for: rates (`kernel::npu::compiled`). Invariants: a graph starts when its first operator can, since
+//! the NPU has everything else that it reads; no other processor reads its results before its end.
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
 use crate::kernel::npu::compiled::{Graph, Kernel, Member, Producer, most_ahead_us};
 use crate::kernel::{Phases, Unsupported};
-use crate::plan::{Mechanism, Placement, Plan, Processor};
+use crate::plan::{Mechanism, Placement, Plan};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Layer, Operator, Read, Stage};
 
@@ -74,7 +73,7 @@ fn in_graphs_of<'p>(
         }
     }
     let is_compiled = |layer: &Layer| compiler(layer).is_some();
-    for graph in graphs(stages, plan, &positions, is_compiled) {
+    for graph in graphs(stages, plan, is_compiled) {
         let Some(parameters) = compiler(&stages[graph[0]].layer) else { continue };
         let members = members(stages, &graph, &positions);
         let executions = Graph::new(&members, parameters.on_chip_bytes.value)?.execute(parameters)?;
@@ -136,7 +135,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     let is_compiled = |layer: &Layer| npu.compiler(layer.data_type).is_some();
-    for members_of in graphs(stages, &plan, &positions, is_compiled) {
+    for members_of in graphs(stages, &plan, is_compiled) {
         let members = members(stages, &members_of, &positions);
         let graph = Graph::new(&members, compiled.on_chip_bytes.value)?;
         let executions = graph.execute(&without_graph)?;
@@ -196,43 +195,35 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
     Ok(graph.execute(parameters)?.swap_remove(0).detailed(Detail::NpuGraph))
 }
 
-/// The stages of each compiled graph, in the order in which the plan submits them to the NPU. A graph ends before a
-/// stage that another processor computes from its results: those it hands out at its end.
-fn graphs(
-    stages: &[Stage],
-    plan: &Plan,
-    positions: &[usize],
-    is_compiled: impl Fn(&Layer) -> bool,
-) -> Vec<Vec<usize>> {
+/// The stages of each compiled graph, in the order in which the plan submits them to the NPU. A graph waits for its
+/// inputs before it starts, and hands its results out at its end. So it ends before a stage that another processor
+/// computes from its results, and before a stage to which another processor hands an input over. Where processors
+/// take turns, every earlier result is there when a graph starts, which ends at the next turn.
+fn graphs(stages: &[Stage], plan: &Plan, is_compiled: impl Fn(&Layer) -> bool) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
-    // Index of the graph that each stage has joined so far.
-    let mut graph_of: Vec<Option<usize>> = vec![None; stages.len()];
-    let is_on_npu =
-        |index: usize| plan.placements[index].only().map(Processor::kind) == Some(ProcessorKind::Npu);
+    // Number of graphs until each stage's, and whether the NPU has each stage's result.
+    let mut graph_of = vec![0; stages.len()];
+    let mut is_on_npu = vec![false; stages.len()];
     let mut has_ended = true;
     for index in plan.in_order() {
-        let stage = &stages[index];
-        let is_since = |input: usize, graph: &Vec<usize>| positions[input] >= positions[graph[0]];
-        if !is_on_npu(index) {
-            let is_of = |input: usize| graphs.last().is_some_and(|running| is_since(input, running));
-            has_ended |= stage.inputs().any(|input| is_on_npu(input) && is_of(input));
+        let (stage, placement) = (&stages[index], &plan.placements[index]);
+        if !placement.uses(ProcessorKind::Npu) {
+            let is_inside = |input: usize| graph_of[input] > 0 && graph_of[input] == graphs.len();
+            has_ended |= plan.in_turn || stage.inputs().any(is_inside);
             continue;
         }
-        if !is_compiled(&stage.layer) {
-            continue;
-        }
-        let joins = !has_ended
-            && graphs.last().is_some_and(|running| {
-                let is_inside = |input: usize| graph_of[input] == Some(graphs.len() - 1);
-                stage.inputs().all(|input| !is_since(input, running) || is_inside(input))
-            });
-        if !joins {
-            graphs.push(Vec::new());
+        has_ended |= !plan.in_turn && stage.inputs().any(|input| !is_on_npu[input]);
+        stage.inputs().chain([index]).for_each(|result| is_on_npu[result] = true);
+        if placement.is_cut() || !is_compiled(&stage.layer) {
+            has_ended = true;
+        } else if let Some(running) = graphs.last_mut().filter(|_| !has_ended) {
+            running.push(index);
+            graph_of[index] = graphs.len();
+        } else {
+            graphs.push(vec![index]);
+            graph_of[index] = graphs.len();
             has_ended = false;
         }
-        let graph = graphs.len() - 1;
-        graphs[graph].push(index);
-        graph_of[index] = Some(graph);
     }
     graphs
 }

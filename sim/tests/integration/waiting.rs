@@ -44,32 +44,56 @@ fn only_the_gpu_keeps_results_that_must_be_transformed() {
     assert_eq!(from(Placement::GPU), from(Placement::NPU) + transform);
 }
 
-#[test]
-fn an_npu_hands_out_the_results_of_a_graph_at_its_end() {
-    let device = snapdragon();
+/// Three layers, the second and the third with the given input.
+fn three_layers(inputs: [Option<usize>; 2]) -> [Stage; 3] {
     let layer = |name: &str, input: Option<usize>| {
         let product = Linear { rows: 256, input_features: 1024, output_features: 1024, bias: false };
         let operator = Operator::Linear(product);
         let reads = input.map(|input| Read { position: 0, input }).into_iter().collect();
         Stage { reads, ..Stage::single(name.to_owned(), Layer::new(operator, DataType::F32)) }
     };
-    // The second and the third layer read the first; the CPU computes the second.
-    let stages = [layer("a", None), layer("b", Some(0)), layer("c", Some(0))];
-    let cpu = Placement::cpu(cores(&device, "1large"));
-    let run = |plan: Plan| {
-        let prediction = Simulator::new(&device, Library::Xnnpack).run(&stages, &plan).unwrap();
-        let of = |kind: ProcessorKind| {
-            prediction.processors.iter().find(|usage| usage.processor == kind).unwrap().busy
-        };
-        (prediction.latency, of(ProcessorKind::Cpu), of(ProcessorKind::Npu))
+    [layer("a", None), layer("b", inputs[0]), layer("c", inputs[1])]
+}
+
+/// The latency of a plan, and the time that CPU and NPU compute.
+fn busy(device: &Profile, stages: &[Stage], plan: &Plan) -> (Picos, [Picos; 2]) {
+    let prediction = Simulator::new(device, Library::Xnnpack).run(stages, plan).unwrap();
+    let of = |kind: ProcessorKind| {
+        prediction.processors.iter().find(|usage| usage.processor == kind).unwrap().busy
     };
+    (prediction.latency, [of(ProcessorKind::Cpu), of(ProcessorKind::Npu)])
+}
+
+/// Most of the overhead of a graph.
+fn most_of_a_graph(device: &Profile) -> Picos {
+    Picos::from_micros(0.9 * device.npu.as_ref().unwrap().compiled.as_ref().unwrap().graph_us.value)
+}
+
+#[test]
+fn an_npu_hands_out_the_results_of_a_graph_at_its_end() {
+    let device = snapdragon();
+    let stages = three_layers([Some(0); 2]);
+    let cpu = Placement::cpu(cores(&device, "1large"));
     let plan = |placements: [Placement; 3]| Plan::new(Mechanism::SvmPolling, placements.to_vec());
-    let (late, on_cpu, one_graph) = run(plan([Placement::NPU, Placement::NPU, cpu]).running_in(&[0, 2, 1]));
-    assert!(late >= one_graph + on_cpu, "the CPU waits for both layers of the graph");
-    let (_, _, two_graphs) = run(plan([Placement::NPU, cpu, Placement::NPU]));
-    let graph = device.npu.as_ref().unwrap().compiled.as_ref().unwrap().graph_us.value;
-    let both = one_graph + Picos::from_micros(0.9 * graph);
+    let late = plan([Placement::NPU, Placement::NPU, cpu]).running_in(&[0, 2, 1]);
+    let (latency, [on_cpu, one_graph]) = busy(&device, &stages, &late);
+    assert!(latency >= one_graph + on_cpu, "the CPU waits for both layers of the graph");
+    let (_, [_, two_graphs]) = busy(&device, &stages, &plan([Placement::NPU, cpu, Placement::NPU]));
+    let both = one_graph + most_of_a_graph(&device);
     assert!(two_graphs >= both, "a second graph begins after the CPU's read");
+}
+
+#[test]
+fn an_npu_graph_has_all_its_inputs_when_it_starts() {
+    let device = snapdragon();
+    let stages = three_layers([None, Some(0)]);
+    let cpu = Placement::cpu(cores(&device, "1large"));
+    let plan = Plan::new(Mechanism::SvmPolling, vec![cpu, Placement::NPU, Placement::NPU]);
+    let (at_once, [_, two_graphs]) = busy(&device, &stages, &plan);
+    let (in_turn, [on_cpu, one_graph]) = busy(&device, &stages, &Plan { in_turn: true, ..plan });
+    assert!(in_turn >= on_cpu + one_graph, "the NPU waits for its turn");
+    assert!(two_graphs >= one_graph + most_of_a_graph(&device), "a second graph begins at the hand-over");
+    assert!(at_once < in_turn, "the first graph does not wait for what the second one reads");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct Progress {
     /// End of the last join; later GPU kernels wait for it.
     pub(super) join: Picos,
     /// The NPU graph that later stages can join, as its first stage (relaxed, the first live result since it began)
-    /// plus one; zero for none. A graph that began later accepts more stages.
+    /// plus one; zero for none. Fewer reads end a graph that began later.
     pub(super) graph: usize,
     /// Time at the end to read back the workload's results that only the GPU has.
     pub(super) read_back: Picos,

@@ -231,12 +231,17 @@ impl Mover<'_, '_, '_> {
 
     /// One processor computes a whole stage at `cost`; the place of its result.
     fn whole(&self, step: &mut Step, stage: usize, by: ProcessorKind, cost: Price) -> Option<Place> {
-        if !cost.is_known() {
-            return None;
-        }
         self.read(step, (by, stage), self.model.stages[stage].inputs(), |_, _| false);
         if by == ProcessorKind::Gpu {
             step.now.queues[GPU] = step.gpu_start();
+        }
+        Self::computed(step, by, cost)
+    }
+
+    /// One processor, which has all inputs, computes a whole stage at `cost`; the place of its result.
+    fn computed(step: &mut Step, by: ProcessorKind, cost: Price) -> Option<Place> {
+        if !cost.is_known() {
+            return None;
         }
         step.now.queues[by as usize] += cost.time;
         step.now.joules += cost.joules;

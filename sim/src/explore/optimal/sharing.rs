@@ -49,6 +49,8 @@ impl Mover<'_, '_, '_> {
                 (end, counts)
             }
         };
+        // The NPU's part is a graph of its own.
+        step.now.graph = 0;
         let end = end + model.transfer_delays(stage, self.is_relaxed()).join;
         (step.now.queues[CPU], step.now.join) = (step.now.queues[CPU].max(end), end);
         self.join_all(step, end);

@@ -1,8 +1,8 @@
 //! Moves of whole stages to the NPU, whose graph each of them continues or begins.
 //!
 //! Responsible for: which graph a stage is in, and its price there. Not for: when the NPU starts.
-//! Invariant: a stage that needs a result of another processor from within the running graph begins a new one, and so
-//! does one after another processor has read a result of that graph.
+//! Invariant: a stage to which another processor hands an input over begins a new graph, and so does one after
+//! another processor has read a result of the running graph.
 
 use super::{Mover, NPU, Step};
 use crate::device::ProcessorKind;
@@ -16,7 +16,7 @@ pub(in crate::explore::optimal) struct InGraph {
     /// Whether later stages of the graph can read the result.
     pub(super) is_kept: bool,
     /// Relaxed: whether it begins a graph where it could continue one. A merged label, in which one runs, may stand
-    /// for plans in which none does; a graph that begins later accepts more results of other processors.
+    /// for plans in which none does; a graph that begins later does not end where an older result is read.
     pub(super) begins: bool,
 }
 
@@ -32,9 +32,10 @@ impl Mover<'_, '_, '_> {
 
     /// The NPU computes a whole stage; the place of its result.
     pub(super) fn on_npu(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<Place> {
+        self.read(step, (ProcessorKind::Npu, stage), self.model.stages[stage].inputs(), |_, _| false);
         let running = step.now.graph;
         let (cost, traffic) = self.in_graph(step, stage, way)?;
-        let own = self.whole(step, stage, ProcessorKind::Npu, cost)?;
+        let own = Self::computed(step, ProcessorKind::Npu, cost)?;
         let end = &mut step.now.queues[NPU];
         if self.is_relaxed() {
             let fetched = step.now.fetched + traffic;

@@ -68,8 +68,9 @@ impl Mover<'_, '_, '_> {
             return;
         }
         let model = self.model;
-        if holders.is_only(ProcessorKind::Npu) && input + 1 >= step.now.graph {
-            // The NPU's graph ends here: it hands out its results at its end.
+        let leaves_graph = holders.is_only(ProcessorKind::Npu) && input + 1 >= step.now.graph;
+        if by == ProcessorKind::Npu || leaves_graph {
+            // The NPU's graph ends here: it waits for its inputs at its start, and hands out its results at its end.
             step.now.graph = 0;
         }
         let is_whole = place.lacking() >= 1.0;
