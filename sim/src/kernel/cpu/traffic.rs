@@ -65,9 +65,12 @@ pub(super) fn weights_and_tensors(layer: &Layer, library: Library) -> [Bytes; 2]
     [weights, all - weights].map(Bytes)
 }
 
-/// Bytes read from a grouped convolution's input in XNNPACK, which makes one pass per group:
-/// each pass fetches whole cache lines for the group's channels of every pixel.
+/// Bytes read from a convolution's input in XNNPACK, which makes one pass per group:
+/// if there are several, each pass fetches whole cache lines for the group's channels of every pixel.
 pub(super) fn grouped_input_bytes(conv: &Conv2d, element: u64) -> u64 {
+    if conv.groups == 1 {
+        return conv.input.elements() * element;
+    }
     let channels = u64::from(conv.input.channels / conv.groups);
     u64::from(conv.groups) * conv.input.pixels() * (channels * element).next_multiple_of(CACHE_LINE_BYTES)
 }
