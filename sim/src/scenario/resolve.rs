@@ -24,9 +24,9 @@ impl ScenarioFile {
             Some(tables) => self.applications(tables, text, (overrides, &device))?,
             None => self.workload(name, text, overrides)?,
         };
-        let core_sets = self.core_sets(text, overrides, &device)?;
-        let step = self.grid_step(text, overrides)?;
         let objective = self.objective(text, overrides, &device)?;
+        let core_sets = self.core_sets(text, overrides, (&device, objective))?;
+        let step = self.grid_step(text, overrides)?;
         let measure = self.measure(text)?;
         self.check_pipeline(text)?;
         let usual_strategy = usual_strategy(&workload);
@@ -68,8 +68,14 @@ impl ScenarioFile {
         }
     }
 
-    /// One core set for each thread count up to the maximum, fastest cores first.
-    fn core_sets(&self, text: &Text, overrides: &Overrides, device: &Profile) -> Result<Vec<CoreSet>> {
+    /// One core set for each thread count up to the maximum, of the fastest cores. Where energy counts, also those
+    /// without the fastest clusters, before them: slower cores take less energy for the same work.
+    fn core_sets(
+        &self,
+        text: &Text,
+        overrides: &Overrides,
+        (device, objective): (&Profile, Objective),
+    ) -> Result<Vec<CoreSet>> {
         let most = device.cpu.cores().min(MAX_THREADS as u32);
         let threads = match overrides.threads {
             Some(Threads::All) => most,
@@ -78,7 +84,12 @@ impl ScenarioFile {
         };
         let sets: Option<Vec<CoreSet>> =
             (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
-        sets.filter(|sets| !sets.is_empty()).ok_or_else(|| {
+        let slower = if objective == Objective::Latency { 1 } else { device.cpu.clusters.len() };
+        let all = (1..slower).rev().flat_map(|first| {
+            (1..=threads).filter_map(move |threads| CoreSet::fastest_from(&device.cpu, first, threads))
+        });
+        let sets = sets.filter(|sets| !sets.is_empty()).map(|sets| all.chain(sets).collect());
+        sets.ok_or_else(|| {
             let expected = format!("at least 1 and at most {most}, the threads that {} can run", device.name);
             refused(text, overrides.threads.is_some(), "--threads", threads, expected)
         })
@@ -184,4 +195,22 @@ pub(super) fn unknown<'a>(
 ) -> InputError {
     let expected = format!("one of {}{or}", known.collect::<Vec<_>>().join(", "));
     text.reject(Violation::new(key, format!("{found:?}"), expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slower_cores_alone_are_tried_where_energy_counts() {
+        let sets = |objective| {
+            let threads = std::num::NonZeroU32::new(2).map(Threads::AtMost);
+            let device = Some("galaxy-s10".to_owned());
+            let overrides = Overrides { device, objective: Some(objective), threads, ..Overrides::default() };
+            let scenario = Scenario::load("mobilenet-v2", &overrides).unwrap();
+            scenario.options.core_sets.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(sets(Objective::Latency), ["1large", "2large"]);
+        assert_eq!(sets(Objective::Energy), ["1small", "2small", "1med", "2med", "1large", "2large"]);
+    }
 }

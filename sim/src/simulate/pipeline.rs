@@ -140,13 +140,14 @@ impl Simulator<'_> {
         Ok(self.read_stream(lowered, &written, [warm_up, measured]))
     }
 
-    /// Uncontended busy time of each processor in one run of `plan`.
+    /// Uncontended busy time of each processor in one batch of a stream under `plan`.
     ///
     /// # Errors
     /// As [`Simulator::run`].
     pub(crate) fn busy(&self, stages: &[Stage], plan: &Plan) -> Result<[Picos; ProcessorKind::ALL.len()]> {
         let mut busy = [Picos::ZERO; ProcessorKind::ALL.len()];
-        for task in Lowered::new(stages, plan, self)?.tasks {
+        for task in Lowered::new(stages, plan, self)?.tasks.iter().filter(|task| !task.is_around_inference())
+        {
             busy[task.processor() as usize] += task.phases.duration();
         }
         Ok(busy)
@@ -194,9 +195,13 @@ impl Simulator<'_> {
         let mut busy_percent = vec![("host".to_owned(), busy(&mut written.gaps.iter().copied()))];
         for processor in ProcessorKind::ALL {
             let of_processor = || {
-                let indices =
-                    (0..lowered.tasks.len()).filter(|&index| lowered.tasks[index].processor() == processor);
-                indices.flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
+                let is_on = |&index: &usize| {
+                    let task = &lowered.tasks[index];
+                    task.processor() == processor && !task.is_around_inference()
+                };
+                (0..lowered.tasks.len())
+                    .filter(is_on)
+                    .flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
             };
             if of_processor().next().is_some() {
                 busy_percent.push((format!("{processor:?}").to_lowercase(), busy(&mut of_processor())));
@@ -213,7 +218,8 @@ impl Simulator<'_> {
         let length = |task: TaskId| self.engine.finish(task) - self.engine.start(task);
         for batch in batches.start as usize..batches.end as usize {
             busy[usize::from(HOST.0)] += length(written.gaps[batch]);
-            for (priced, &task) in lowered.tasks.iter().zip(&written.tasks[batch]) {
+            let tasks = lowered.tasks.iter().zip(&written.tasks[batch]);
+            for (priced, &task) in tasks.filter(|(priced, _)| !priced.is_around_inference()) {
                 busy[priced.processor() as usize] += length(task);
             }
         }
@@ -229,6 +235,7 @@ mod tests {
     use crate::kernel::cpu::{CoreSet, Library};
     use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
+    use crate::simulate::Measure;
     use crate::workload::{fuse, network};
 
     /// The stages of VGG-16 and a plan with the last `on_cpu` of them on two cores.
@@ -267,6 +274,18 @@ mod tests {
         let expected = one.period.as_seconds() / (one.period.as_seconds() - gap);
         assert!((gain - expected).abs() < 1e-6, "{gain} {expected}");
         assert!(two.busy_percent.iter().any(|(name, busy)| name == "gpu" && *busy > 99.9), "{two:?}");
+    }
+
+    #[test]
+    fn the_host_submits_a_batch_while_the_gpu_computes_another() {
+        let profile = Profile::load("pixel4").unwrap();
+        let (stages, plan) = plan(&profile, 0);
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack).measuring(Measure::Inference);
+        let [one, two] =
+            [1, 2].map(|depth| simulator.stream(&stages, &plan, &Pipeline::new(depth, 0.0)).unwrap().period);
+        let around: Picos = simulator.around_launches().into_iter().sum();
+        assert!(around > Picos::ZERO);
+        assert_eq!(two + around, one);
     }
 
     #[test]

@@ -41,9 +41,15 @@ impl CoreSet {
     /// The `threads` fastest cores of `cpu`; `None` if it has fewer, or if `threads` is 0 or
     /// above [`MAX_THREADS`].
     pub fn fastest(cpu: &Cpu, threads: u32) -> Option<Self> {
+        Self::fastest_from(cpu, 0, threads)
+    }
+
+    /// The `threads` fastest cores of the clusters from the one with index `first` on; `None` if they have
+    /// fewer, or if `threads` is 0 or above [`MAX_THREADS`].
+    pub fn fastest_from(cpu: &Cpu, first: usize, threads: u32) -> Option<Self> {
         let mut wanted = [0; MAX_CLUSTERS];
         let mut left = threads;
-        for (threads, cluster) in wanted.iter_mut().zip(&cpu.clusters) {
+        for (threads, cluster) in wanted.iter_mut().zip(&cpu.clusters).skip(first) {
             *threads = left.min(cluster.cores);
             left -= *threads;
         }

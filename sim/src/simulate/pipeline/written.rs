@@ -1,11 +1,13 @@
 //! The engine program of a stream of batches.
 //!
 //! Responsible for: dependencies between tasks, and the order in each processor's queue. Not for: throughput and
-//! latency (`super`). Invariant: a batch starts only after the batch `depth` before it has ended.
+//! latency (`super`). Invariants: a batch starts only after the batch `depth` before it has ended; the host submits it
+//! to the GPU, and reads it back, while the GPU computes others.
 
 use super::{DISPATCHER, HOST};
 use crate::device::ProcessorKind;
 use crate::engine::{Program, TaskId, Work};
+use crate::schedule::What;
 use crate::simulate::Lowered;
 use crate::units::{Bytes, Picos};
 
@@ -33,6 +35,7 @@ impl Written {
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
         let sinks = sinks(lowered);
+        let submission = lowered.tasks.iter().position(|task| matches!(task.what, What::Submit));
         let mut of_segment: Vec<Vec<usize>> = vec![Vec::new(); last_segment + 1];
         segments.iter().enumerate().for_each(|(index, &segment)| of_segment[segment].push(index));
         let [gap, dispatch] = host.map(|duration| [Work { duration, bytes: Bytes::ZERO }]);
@@ -58,9 +61,19 @@ impl Written {
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
                 }
                 for &index in &of_segment[step - steps[batch]] {
-                    let task = lowered.add(index, stretch.get(index).copied(), program);
+                    let (priced, factor) = (&lowered.tasks[index], stretch.get(index).copied());
+                    let task = if priced.is_around_inference() {
+                        program.delay(priced.phases.duration().scale(factor.unwrap_or(1.0)))
+                    } else {
+                        lowered.add(index, factor, program)
+                    };
                     program.after(task, written.gaps[batch]);
-                    for &before in &lowered.tasks[index].predecessors {
+                    if let Some(submission) = submission.filter(|&submission| submission < index)
+                        && priced.processor() == ProcessorKind::Gpu
+                    {
+                        program.after(task, written.tasks[batch][submission]);
+                    }
+                    for &before in &priced.predecessors {
                         program.after(task, written.tasks[batch][before.0 as usize]);
                     }
                     written.tasks[batch][index] = task;
