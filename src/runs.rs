@@ -26,7 +26,7 @@ pub(crate) struct DeviceRuns {
     /// Name of the data set or tool; none for coexec's own runs.
     data: Option<&'static str>,
     /// Name or description of the device.
-    device: String,
+    pub(crate) device: String,
     /// How the runs were drawn from all of them, if they were.
     drawn: Option<String>,
     /// Conditions of coexec's own runs.

@@ -126,13 +126,10 @@ impl Fit<'_> {
     /// Fits the rates of graphs that the NPU's compiler compiles as a whole.
     fn npu(&mut self, inferences: &[Inference], measured: &DeviceRuns) -> Result<()> {
         let rates = self.prior.compiled(self.profile);
-        // A profile that was calibrated from that of another chip keeps its names; the source names the runs.
-        let is_of_chip = |rates: &CompiledGraphs| {
-            let is_named = |other: String| rates.source.contains(&format!("runs of {other},"));
-            rates.basis == Basis::Measured && measured.other_devices(self.profile).is_none_or(is_named)
-        };
         let known = match &rates {
-            Some(rates) if self.prior.is_base() && is_of_chip(rates) => npu::Known::ThisChip(rates),
+            Some(rates) if self.prior.is_base() && rates.measured_on.as_ref() == Some(&measured.device) => {
+                npu::Known::ThisChip(rates)
+            }
             Some(rates) => npu::Known::OtherChip(rates),
             None => npu::Known::Maker,
         };
@@ -150,7 +147,9 @@ impl Fit<'_> {
         self.fitted.held_out.extend(npu::held_out(known, &graphs, &source));
         self.fitted.npu = fit.parameters;
         let unknown = Npu { name: "NPU".to_owned(), systolic: None, compiled: None, language: None };
-        self.profile.npu.get_or_insert(unknown).compiled = Some(fit.compiled);
+        let measured_on = Some(measured.device.clone());
+        self.profile.npu.get_or_insert(unknown).compiled =
+            Some(CompiledGraphs { measured_on, ..fit.compiled });
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use coexec_sim::Profile;
 use serde_json::Value;
 
 use crate::{Outcome, coexec_in, words};
@@ -32,6 +33,24 @@ fn validate_prints_rank_and_roofline_for_each_unit_and_format() {
     let unusable = document["unusable"].as_array().unwrap();
     let without_graph = |row: &&Value| row["reason"].as_str().unwrap().contains("no graph");
     assert_eq!(unusable.iter().filter(without_graph).count(), 385);
+}
+
+#[test]
+fn a_chip_that_a_profile_was_fitted_to_hardly_moves_when_it_is_fitted_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let fitted = |base: &str, file: &str| -> (Profile, f64) {
+        let out = folder.path().join(file);
+        let line = "--runs data/aihub --device-column 8elite --json --out";
+        let document = in_project(&format!("calibrate --base {base} {line} {}", out.display())).json();
+        let speeds = document["npu"].as_array().unwrap().iter();
+        let moved = speeds.map(|speed| speed["value"].as_f64().unwrap().ln().abs()).fold(0.0, f64::max);
+        (Profile::load(out.to_str().unwrap()).unwrap(), moved)
+    };
+    let (profile, moved) = fitted("snapdragon-8gen3", "new.toml");
+    assert!(moved > 0.1, "{moved}");
+    assert_eq!(profile.npu.unwrap().compiled.unwrap().measured_on.as_deref(), Some("8elite"));
+    let (_, moved) = fitted(folder.path().join("new.toml").to_str().unwrap(), "again.toml");
+    assert!(moved < 0.05, "{moved}");
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn bare(compiled: &CompiledGraphs, source: &str) -> CompiledGraphs {
     let read = written.ok().and_then(|table| table.try_into().ok());
     CompiledGraphs {
         basis: Basis::Assumed,
+        measured_on: None,
         ..read.expect("numbers in place of sourced numbers read the same")
     }
 }

@@ -19,6 +19,9 @@ pub struct CompiledGraphs {
     /// Evidence behind the values.
     #[serde(default)]
     pub basis: Basis,
+    /// Device of the runs that the values were fitted to, as the runs name it (`8gen3` in `data/aihub`).
+    /// Runs of any other are of another chip.
+    pub measured_on: Option<String>,
     /// From dispatching a graph to its first operator, plus from its last operator to the caller.
     pub graph_us: Quantity,
     /// Overhead per operator.
