@@ -7,12 +7,13 @@ mod show;
 mod stated;
 mod suggest;
 
-use std::collections::BTreeMap;
+use std::mem;
 use std::path::Path;
 
 use coexec_fit::calibrate::Options;
 use coexec_fit::calibrate::learning::LearningPoint;
 use coexec_fit::csv_rows;
+use coexec_fit::measure::ai_hub::Format;
 use coexec_fit::validate::score::score;
 use coexec_fit::validate::{cut, validate};
 use coexec_sim::device::calibration::{Calibration, Group};
@@ -65,6 +66,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
         fitted_and_stated(&mut profile, &measured, (&prior, how), (progress, path, common))?;
     let errors = score(&fitted.held_out);
     forget_used_facts(&mut profile, &fitted);
+    rename(&mut profile, out, &measured);
     profile.calibration = Some(Calibration {
         source,
         // The digest covers all runs, also those not drawn: they are not independent of the choice.
@@ -113,8 +115,15 @@ fn fitted_and_stated(
     drop(progress);
     let cuts = cut::points(profile, &measured.measurements, how.library);
     if *profile == base && cuts.is_empty() {
-        let left_out = [&*fitted.left_out, &measured.runs.left_out].concat();
-        return Err(runs::none_usable(path, "run that a value can be fitted to", &left_out));
+        let help = fitted.left_out.first().map_or_else(
+            || "compare the runs with predictions: `coexec validate`".to_owned(),
+            |row| format!("line {}: {}", row.line, row.reason),
+        );
+        let path = path.display();
+        return Err(Failure::usage(
+            format!("{path} holds no usable run that a value can be fitted to"),
+            help,
+        ));
     }
     fitted.held_out.extend(cuts);
     runs::list_skipped("not fitted", &fitted.left_out, common);
@@ -152,22 +161,7 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             "give runs on single processors, or compare the plans: `coexec validate`",
         ));
     }
-    let mut models: BTreeMap<String, usize> = BTreeMap::new();
-    for run in measured.runs.inferences.iter().filter(|run| run.what.is_reference) {
-        if run.what.unit == ProcessorKind::Npu {
-            *models.entry(run.what.format.to_string()).or_default() += 1;
-        }
-    }
-    models.retain(|_, count| *count < ENOUGH_MODELS);
-    if !models.is_empty() {
-        let models = models.iter().map(|(format, count)| format!("{count} in {format}"));
-        common.note(format_args!(
-            "warning: few models on the NPU ({}; fewer than {ENOUGH_MODELS}) say little about others: the written profile \
-             states the errors of {} where they are larger",
-            models.collect::<Vec<_>>().join(", "),
-            profile.name
-        ));
-    }
+    warn_of_few_models(profile, &measured, common);
     let others = count - measured.runs.inferences.len();
     if (1..FEW_RUNS).contains(&others) {
         common.note(format_args!(
@@ -183,10 +177,44 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
         }
         (None, None) => None,
     };
-    if let Some((option, asked, kept)) = drawn.filter(|&(_, asked, kept)| kept > 0 && kept < asked as usize) {
+    if let Some(("--rows", _, 0)) = drawn {
+        return Err(Failure::usage(
+            "--rows draws layer runs on the GPU, and there are none",
+            "draw networks: --networks",
+        ));
+    }
+    if let Some((option, asked, kept)) = drawn.filter(|&(_, asked, kept)| kept < asked as usize) {
         common.note(format_args!("note: {option} is {asked}, and the runs have only {kept}"));
     }
     Ok(measured)
+}
+
+/// Names the profile after its file. Runs of the base's device are still recognised by the base's names, which no
+/// other device has.
+fn rename(profile: &mut Profile, file: &Path, measured: &DeviceRuns) {
+    let is_other = measured.other_devices(profile).is_some();
+    let of_base = mem::replace(&mut profile.name, output::stem(file).into_owned());
+    profile.aliases.push(of_base);
+    profile.aliases.retain(|alias| !is_other && *alias != profile.name);
+}
+
+/// Warns of the number formats in which few models ran on the NPU, or none.
+fn warn_of_few_models(profile: &Profile, measured: &DeviceRuns, common: &Common) {
+    let runs = measured.runs.inferences.iter();
+    let on_npu = runs.filter(|run| run.what.is_reference && run.what.unit == ProcessorKind::Npu);
+    let formats: Vec<Format> = on_npu.map(|run| run.what.format).collect();
+    let counts = [Format::Float, Format::W8a8, Format::W8a16]
+        .map(|format| (format, formats.iter().filter(|&&of_run| of_run == format).count()));
+    let few = counts.iter().filter(|(_, count)| *count < ENOUGH_MODELS && !formats.is_empty());
+    let few: Vec<String> = few.map(|(format, count)| format!("{count} in {format}")).collect();
+    if !few.is_empty() {
+        common.note(format_args!(
+            "warning: few models on the NPU ({}; fewer than {ENOUGH_MODELS}) say little about others: the written profile \
+             states the errors of {} where they are larger",
+            few.join(", "),
+            profile.name
+        ));
+    }
 }
 
 /// Removes from `used_fact` the keys that have been fitted: published numbers no longer set them.

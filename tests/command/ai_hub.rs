@@ -48,6 +48,7 @@ fn a_chip_that_a_profile_was_fitted_to_hardly_moves_when_it_is_fitted_again() {
     };
     let (profile, moved) = fitted("snapdragon-8gen3", "new.toml");
     assert!(moved > 0.1, "{moved}");
+    assert_eq!((profile.name.as_str(), profile.aliases.len()), ("new", 0));
     assert_eq!(profile.npu.unwrap().compiled.unwrap().measured_on.as_deref(), Some("8elite"));
     let (_, moved) = fitted(folder.path().join("new.toml").to_str().unwrap(), "again.toml");
     assert!(moved < 0.05, "{moved}");
@@ -80,6 +81,33 @@ fn a_chip_that_is_not_there_and_a_table_that_is_none_are_refused() {
     let row = "cnn,g,8gen3,phone,qnn_dlc,float,10,npu,,,head,head spec,j";
     std::fs::write(folder.path().join("measurements.csv"), format!("{header}\n{row}\n")).unwrap();
     coexec_in(folder.path(), words(line)).assert_refused(&["the graph g is not imported", "g.onnx"]);
+}
+
+#[test]
+fn what_calibrate_cannot_fit_to_and_formats_without_models_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = "data/aihub/graphs/quicksrnetlarge.onnx";
+    std::fs::create_dir(folder.path().join("graphs")).unwrap();
+    std::fs::copy(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(graph),
+        folder.path().join("graphs/quicksrnetlarge.onnx"),
+    )
+    .unwrap();
+    let calibrated_on = |unit: &str, options: &str| {
+        let table = format!(
+            "family,graph,chip,device,runtime,precision,time_us,unit,tool_versions,date,origin,input_checked,job_id\n\
+             cnn,,new,phone,tflite,float,9000,gpu,,,head,head spec,i\n\
+             cnn,quicksrnetlarge,new,phone,tflite,float,9000,{unit},,,head,head spec,j\n"
+        );
+        std::fs::write(folder.path().join("measurements.csv"), table).unwrap();
+        let line = "calibrate --base snapdragon-8gen3 --runs . --device-column new --out new.toml";
+        coexec_in(folder.path(), words(&format!("{line} {options}")))
+    };
+    calibrated_on("gpu", "")
+        .assert_refused(&["no usable run that a value can be fitted to", "coexec validate"]);
+    calibrated_on("npu", "--rows 1").assert_refused(&["--rows", "--networks"]);
+    let few = calibrated_on("npu", "").stderr;
+    assert!(few.contains("(1 in float, 0 in w8a8, 0 in w8a16; "), "{few}");
 }
 
 #[test]
