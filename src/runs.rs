@@ -1,7 +1,7 @@
 //! Measured runs, read from the files that a user names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coexec_fit::measure::tools::{self, Tool};
 use coexec_fit::measure::{
@@ -25,6 +25,8 @@ pub(crate) struct DeviceRuns {
     pub(crate) measurements: Vec<runs::Measurement>,
     /// Name of the data set or tool; none for coexec's own runs.
     data: Option<&'static str>,
+    /// Where runs of other devices may be too.
+    pub(crate) path: Option<PathBuf>,
     /// Name or description of the device.
     pub(crate) device: String,
     /// How the runs were drawn from all of them, if they were.
@@ -79,8 +81,7 @@ impl DeviceRuns {
             [] if self.data.is_some() => vec![self.device.as_str()],
             fingerprints => fingerprints.iter().map(|fingerprint| fingerprint.device.as_str()).collect(),
         };
-        let other = devices.into_iter().find(|device| !is_like(device, profile))?;
-        Some(other.to_owned())
+        devices.into_iter().find(|device| !is_like(device, profile)).map(str::to_owned)
     }
 
     /// Device, driver, affinity, clocks, date and version of coexec's own runs, one line per
@@ -243,7 +244,7 @@ pub(crate) fn measured(
         let rows = if count == 1 { "row" } else { "rows" };
         common.note(format_args!("not used: {count} {rows}: {reason} (first on line {first})"));
     }
-    Ok(DeviceRuns::of(data, device, runs))
+    Ok(DeviceRuns { path: Some(path.to_owned()), ..DeviceRuns::of(data, device, runs) })
 }
 
 /// The number of unused rows for each reason.

@@ -3,7 +3,7 @@
 use coexec_fit::calibrate::cpu::{self, FittedTable};
 use coexec_fit::calibrate::gpu::{self, Calibrated, Fitted as Known, Fold, TableFit, inferences};
 use coexec_fit::calibrate::{FOLDS, Options, host, npu};
-use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow};
+use coexec_fit::measure::{CpuRun, GpuNetwork, GpuRun, Inference, SkippedRow, ai_hub};
 use coexec_fit::validate::point::Point;
 use coexec_sim::device::cpu::CoreSetSpread;
 use coexec_sim::device::gpu::{HostPath, TableSpread};
@@ -133,7 +133,13 @@ impl Fit<'_> {
             Some(rates) => npu::Known::OtherChip(rates),
             None => npu::Known::Maker,
         };
-        let (graphs, left_out) = npu::measured(known, inferences);
+        let (mut graphs, left_out) = npu::measured(known, inferences);
+        let other = rates.as_ref().and_then(|rates| rates.measured_on.as_ref());
+        if let Some(chip) = other.filter(|chip| **chip != measured.device) {
+            // Without that chip in the data set, there are no times to compare.
+            let times = measured.path.as_ref().map(|path| ai_hub::times_on_npu(path, chip));
+            npu::pair(&mut graphs, &times.and_then(Result::ok).unwrap_or_default());
+        }
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
         self.fitted.left_out.extend(left_out);
         let Some(fit) = npu::fit(known, &graphs, &source) else { return Ok(()) };

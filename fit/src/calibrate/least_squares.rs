@@ -3,7 +3,7 @@
 //! The damping scales each parameter by its own curvature (Marquardt 1963); the rule
 //! of Nielsen (1999) adapts it by the gain ratio after an accepted step and raises it after
 //! a rejected one. For a robust loss, the caller transforms its residuals by
-//! [`pseudo_huber`]. Invariant: the cost never rises from one iteration to the next.
+//! [`pseudo_huber`] or [`cauchy`]. Invariant: the cost never rises from one iteration to the next.
 
 use nalgebra::{Cholesky, DMatrix, DVector};
 
@@ -98,6 +98,12 @@ pub fn pseudo_huber(residual: f64, scale: f64) -> f64 {
     // Equals hypot(ratio, 1) - 1, without its cancellation for small ratios.
     let loss = ratio * ratio / (1.0 + ratio.hypot(1.0));
     (2.0 * loss).sqrt() * scale * residual.signum()
+}
+
+/// Transforms a residual so that half its square is the Cauchy loss, which is quadratic well below `scale` and grows
+/// with the logarithm well above: what is far off hardly counts. The sign is kept.
+pub fn cauchy(residual: f64, scale: f64) -> f64 {
+    (scale * (residual / scale).powi(2).ln_1p().sqrt()).copysign(residual)
 }
 
 /// Minimises half the sum of squares of `residuals`, a function of the parameters, from
@@ -236,11 +242,12 @@ mod tests {
     proptest! {
         #[test]
         fn bending_spares_small_residuals_and_tames_large_ones(residual in -1e3_f64..1e3) {
-            let bent = pseudo_huber(residual, 0.1);
-            prop_assert!(bent.abs() <= residual.abs() * (1.0 + 1e-12));
-            prop_assert_eq!(bent.is_sign_negative(), residual.is_sign_negative());
-            if residual.abs() < 1e-3 {
-                prop_assert!((bent - residual).abs() <= 1e-4 * residual.abs());
+            for bent in [pseudo_huber(residual, 0.1), cauchy(residual, 0.1)] {
+                prop_assert!(bent.abs() <= residual.abs() * (1.0 + 1e-12));
+                prop_assert_eq!(bent.is_sign_negative(), residual.is_sign_negative());
+                if residual.abs() < 1e-3 {
+                    prop_assert!((bent - residual).abs() <= 1e-4 * residual.abs());
+                }
             }
         }
     }

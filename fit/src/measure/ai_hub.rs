@@ -33,6 +33,9 @@ const GRAPHS: &str = "graphs";
 /// A whole inference of a network on one unit. Its network's name is that of the graph.
 pub type Inference = Run<OnUnit>;
 
+/// Times in microseconds by network, runtime and format.
+pub type Times = HashMap<(String, Runtime, Format), f64>;
+
 /// What a runtime ran on one unit of a chip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnUnit {
@@ -145,6 +148,16 @@ pub fn is_in(folder: &Path) -> bool {
 pub fn read(folder: &Path, chip: &str) -> Result<Runs<OnUnit>, InputError> {
     let graphs = folder.join(GRAPHS);
     parse(&Text::read(&folder.join(TABLE))?, chip, |graph| import(&graphs, graph))
+}
+
+/// Times on the NPU of `chip` in the table of `folder`, chosen as by [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub fn times_on_npu(folder: &Path, chip: &str) -> Result<Times, InputError> {
+    let (rows, _) = rows_of(&Text::read(&folder.join(TABLE))?, chip)?;
+    let rows = choice::chosen(rows).0.into_iter().filter(|row| row.unit == ProcessorKind::Npu);
+    Ok(rows.map(|row| ((row.run.network, row.runtime, row.format), row.run.measured_us)).collect())
 }
 
 /// Parses the table; `import` returns the graph of a name. See [`read`].

@@ -87,10 +87,52 @@ fn a_chip_of_the_same_make_is_a_few_models_away() {
     let weights = fit.compiled.bandwidth_gbps.value / expected().bandwidth_gbps.value;
     assert!(tokens < 1.0 && (tokens / weights - 1.0).abs() < 0.001, "{tokens} {weights}");
     let speed = |key: &str| fit.parameters.iter().find(|known| known.key == key).unwrap().value;
-    assert!((speed("float_product_speed") - 0.5).abs() < 0.1, "{:?}", fit.parameters);
+    // Models are expected to be further off than these, so the speeds stay nearer to each other than they are.
+    assert!((0.5..0.7).contains(&speed("float_product_speed")), "{:?}", fit.parameters);
     // Seven models hardly distinguish fixed costs from the vector unit.
     assert!(speed("fixed_cost_speed") < 0.8, "{:?}", fit.parameters);
-    assert!(worst(&fit.compiled, &few) < 0.1);
+    assert!(worst(&fit.compiled, &few) < 0.2);
+}
+
+#[test]
+fn one_wrong_model_of_three_does_not_make_a_chip_slower() {
+    let mut runs = runs(&expected());
+    // All formats of the first network.
+    for run in &mut runs[..3] {
+        run.measured_us *= 5.0;
+    }
+    let expected = expected();
+    let (graphs, _) = measured(Known::OtherChip(&expected), &runs[..9]);
+    let fit = fit(Known::OtherChip(&expected), &graphs, "runs").unwrap();
+    assert!(worst(&fit.compiled, &graphs[3..]) < 0.1, "{:?}", fit.parameters);
+}
+
+#[test]
+fn errors_that_two_chips_share_are_not_taken_for_speeds() {
+    let expected = expected();
+    let made = at_speeds(&expected, [0.5; 5]);
+    let (mut of_known, mut runs) = (runs(&expected), runs(&made));
+    // The rules are wrong about two of three networks, on both chips.
+    for (index, (of_known, run)) in of_known.iter_mut().zip(&mut runs).enumerate() {
+        let wrong = [1.6, 1.4, 1.0][index / 3 % 3];
+        of_known.measured_us *= wrong;
+        run.measured_us *= wrong;
+    }
+    let key = |run: &Inference| (run.network.clone(), run.what.runtime, run.what.format);
+    let fitted = |times: Times| {
+        let (mut graphs, _) = measured(Known::OtherChip(&expected), &runs[..9]);
+        pair(&mut graphs, &times);
+        fit(Known::OtherChip(&expected), &graphs, "runs").unwrap().compiled
+    };
+    let rate = |compiled: &CompiledGraphs| {
+        compiled.multiply_accumulates_per_ns.value / made.multiply_accumulates_per_ns.value
+    };
+    let paired = fitted(of_known.iter().map(|run| (key(run), run.measured_us)).collect());
+    let alone = fitted(Times::new());
+    assert!((rate(&paired) - 1.0).abs() < 0.05 && rate(&alone) < 0.85, "{} {}", rate(&paired), rate(&alone));
+    // Times that explain no error are not compared.
+    let other = fitted(of_known.iter().map(|run| (key(run), 1e6 / run.measured_us)).collect());
+    assert_eq!(other, alone);
 }
 
 #[test]
