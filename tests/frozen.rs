@@ -13,21 +13,23 @@ use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The files of predicted times on NPUs, and the files of those that later rules changed.
-const NPU_FILES: [&str; 5] = [
+const NPU_FILES: [&str; 6] = [
     "predicted.csv",
     "phones-npu.csv",
     "npu-2026-11-29.csv",
     "npu-2026-11-30.csv",
     "npu-2026-11-30-rows.csv",
+    "npu-2026-11-30-refit.csv",
 ];
 /// The file of predicted times of bundled networks on CPU and GPU, and the files of those that later
 /// rules changed.
-const NETWORK_FILES: [&str; 5] = [
+const NETWORK_FILES: [&str; 6] = [
     "phones-networks.csv",
     "phones-networks-2026-11-27.csv",
     "phones-networks-2026-11-28.csv",
     "phones-networks-2026-11-30.csv",
     "phones-networks-2026-11-30-pixels.csv",
+    "phones-networks-2026-11-30-inputs.csv",
 ];
 /// Relative tolerance, in addition to half of the last digit: mathematical functions round differently
 /// on other machines.

@@ -135,11 +135,9 @@ fn the_command_that_a_bundled_profile_names_makes_it_again() {
         let file = folder.path().join(format!("{}.toml", bundled.name));
         coexec(words(&format!("{command} --out {}", file.display())));
         let made = Profile::load(file.to_str().unwrap()).unwrap();
-        // NPUs are derived from the Snapdragon 8 Gen 3's, which was refitted after the predictions of
-        // these profiles were frozen. GPUs are fitted to predictions of measured GPUs, and later rules
-        // for large strides and for few pixels changed those: the parameters trade off, but the
-        // predictions are nearly the same.
-        let table = |profile| toml::Value::try_from(Profile { npu: None, gpu: None, ..profile }).unwrap();
+        // GPUs are fitted to predictions of measured GPUs, and later rules for large strides and for few
+        // pixels changed those: the parameters trade off, but the predictions are nearly the same.
+        let table = |profile| toml::Value::try_from(Profile { gpu: None, ..profile }).unwrap();
         let on_gpu = |device: &str| {
             let line = format!("simulate resnet50 --device {device} --strategy gpu-only --json");
             coexec(words(&line)).json()["prediction"]["latency_ps"].as_f64().unwrap()
