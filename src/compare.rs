@@ -4,7 +4,6 @@ mod language;
 mod show;
 
 use coexec_import::ReadScenario;
-use coexec_sim::explore::SearchOptions;
 use coexec_sim::explore::comparison::{Gain, StrategyRow, gain, gains};
 use coexec_sim::workload::networks;
 use coexec_sim::{Basis, Objective, Profile, Strategy, Workload};
@@ -180,9 +179,8 @@ fn row((read, device): (&ReadScenario, &str), options: &Compare, task: &Task) ->
             ));
         }
         Workload::Model(stages) => {
-            let search = SearchOptions { objective: task.objective, ..scenario.options.clone() };
             let model = (scenario.name.as_str(), stages.as_slice());
-            let row = StrategyRow::of(model, &mut scenario.simulator(), &search, &task.strategies);
+            let row = StrategyRow::of(model, &mut scenario.simulator(), &scenario.options, &task.strategies);
             row.map(|row| rows.operators.push(row))
         }
         Workload::Language(task) => {

@@ -38,7 +38,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::device::{Order, Profile};
+use crate::device::{Cpu, Order, Profile};
 use crate::kernel::CoreSet;
 use crate::plan::{Axis, GraphCover, Mechanism, Placement, Processor};
 use crate::simulate::{Result, SimulateError, Simulator, execute};
@@ -314,6 +314,14 @@ pub(crate) const DEFAULT_STEP: u32 = 8;
 /// Default maximum of CPU threads in a plan: EPEW'25 evaluates one to three.
 pub(crate) const DEFAULT_THREADS: u32 = 3;
 
+/// One core set for each number of threads up to `threads`, of the fastest cores. Where energy counts, also those
+/// without the fastest clusters, before them: slower cores take less energy for the same work.
+pub fn core_sets(cpu: &Cpu, threads: u32, objective: Objective) -> Vec<CoreSet> {
+    let clusters = if objective == Objective::Latency { 1 } else { cpu.clusters.len() };
+    let from = |first| (1..=threads).map_while(move |threads| CoreSet::fastest_from(cpu, first, threads));
+    (0..clusters).rev().flat_map(from).collect()
+}
+
 /// What a search may use, and what it minimises.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchOptions {
@@ -333,14 +341,14 @@ pub struct SearchOptions {
 
 impl SearchOptions {
     /// The command's defaults for a model on `device`: the best plan found, with up to three of the fastest
-    /// CPU cores, SVM polling, least latency.
+    /// CPU cores, SVM polling, least latency. Other objectives have other [`core_sets`].
     pub fn on(device: &Profile) -> Self {
-        let core_sets = (1..=DEFAULT_THREADS).map_while(|threads| CoreSet::fastest(&device.cpu, threads));
+        let objective = Objective::default();
         Self {
             strategy: Strategy::Optimal,
-            objective: Objective::default(),
+            objective,
             synchronisation: Mechanism::SvmPolling,
-            core_sets: core_sets.collect(),
+            core_sets: core_sets(&device.cpu, DEFAULT_THREADS, objective),
             step: DEFAULT_STEP,
             effort: Effort::default(),
         }

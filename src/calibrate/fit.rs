@@ -135,10 +135,12 @@ impl Fit<'_> {
         };
         let (mut graphs, left_out) = npu::measured(known, inferences);
         let other = rates.as_ref().and_then(|rates| rates.measured_on.as_ref());
-        if let Some(chip) = other.filter(|chip| **chip != measured.device) {
-            // Without that chip in the data set, there are no times to compare.
-            let times = measured.path.as_ref().map(|path| ai_hub::times_on_npu(path, chip));
-            npu::pair(&mut graphs, &times.and_then(Result::ok).unwrap_or_default());
+        // Without that chip in the data set, there are no times to compare.
+        if let Some(chip) = other.filter(|chip| **chip != measured.device)
+            && let Some(path) = &measured.path
+            && let Ok(times) = ai_hub::times_on_npu(path, chip)
+        {
+            npu::pair(&mut graphs, &times);
         }
         let source = format!("{}; {} of them models on the NPU", self.options.source, graphs.len());
         self.fitted.left_out.extend(left_out);

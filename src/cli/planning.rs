@@ -328,7 +328,8 @@ impl Compare {
             threads: self.threads,
             library: self.library,
             synchronisation: self.synchronisation,
-            objective: self.objective,
+            // One for all files, which may state others.
+            objective: Some(self.objective.unwrap_or_default()),
             step: self.step,
             effort: self.effort,
             ..Overrides::default()

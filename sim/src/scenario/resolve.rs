@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::{Overrides, Scenario, ScenarioFile, Threads, Workload};
 use crate::device::{Checker, Profile};
-use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy};
+use crate::explore::{DEFAULT_STEP, DEFAULT_THREADS, Objective, SearchOptions, Strategy, core_sets};
 use crate::input::{InputError, Result, Text, Violation};
 use crate::kernel::{CoreSet, Library, MAX_THREADS};
 use crate::plan::Mechanism;
@@ -68,8 +68,7 @@ impl ScenarioFile {
         }
     }
 
-    /// One core set for each thread count up to the maximum, of the fastest cores. Where energy counts, also those
-    /// without the fastest clusters, before them: slower cores take less energy for the same work.
+    /// The core sets up to the stated number of threads.
     fn core_sets(
         &self,
         text: &Text,
@@ -82,17 +81,11 @@ impl ScenarioFile {
             Some(Threads::AtMost(threads)) => threads.get(),
             None => self.threads.unwrap_or(DEFAULT_THREADS.min(most)),
         };
-        let sets: Option<Vec<CoreSet>> =
-            (1..=threads).map(|threads| CoreSet::fastest(&device.cpu, threads)).collect();
-        let slower = if objective == Objective::Latency { 1 } else { device.cpu.clusters.len() };
-        let all = (1..slower).rev().flat_map(|first| {
-            (1..=threads).filter_map(move |threads| CoreSet::fastest_from(&device.cpu, first, threads))
-        });
-        let sets = sets.filter(|sets| !sets.is_empty()).map(|sets| all.chain(sets).collect());
-        sets.ok_or_else(|| {
+        if !(1..=most).contains(&threads) {
             let expected = format!("at least 1 and at most {most}, the threads that {} can run", device.name);
-            refused(text, overrides.threads.is_some(), "--threads", threads, expected)
-        })
+            return Err(refused(text, overrides.threads.is_some(), "--threads", threads, expected));
+        }
+        Ok(core_sets(&device.cpu, threads, objective))
     }
 
     /// What the search minimises. Anything but latency requires a profile with power.

@@ -2,7 +2,8 @@
 //!
 //! Responsible for: partitioning the NPU's operators into graphs, and evaluating the kernel model
 //! on each. Not for: rates (`kernel::npu::compiled`). Invariants: a graph starts when its first operator can, since
-//! the NPU has everything else that it reads; no other processor reads its results before its end.
+//! the NPU has everything else that it reads, but for joined results of operators that it shares, for which a graph may
+//! wait; no other processor reads its results before its end.
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};

@@ -75,11 +75,6 @@ impl PricedCommand {
         matches!(self.what, What::Compute { .. })
     }
 
-    /// Whether it is the host's work around an inference on the GPU, which does not occupy the GPU's queue.
-    pub(crate) fn is_around_inference(&self) -> bool {
-        matches!(self.what, What::Submit | What::ReadBack)
-    }
-
     /// Adds the task to a program, its phases stretched by the factor if given; without its traffic unless
     /// `moves`.
     fn add(&self, stretch: Option<f64>, moves: bool, program: &mut Program) -> TaskId {

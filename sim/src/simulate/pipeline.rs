@@ -17,10 +17,12 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::lower::PricedCommand;
 use super::{Lowered, Result, Simulator};
 use crate::device::{Checker, Limits, ProcessorKind, Quantity};
 use crate::engine::{NoTrace, ProcessorId, TaskId};
 use crate::plan::{MAX_PIPELINE_DEPTH, Plan};
+use crate::schedule::What;
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 use written::Written;
@@ -41,6 +43,10 @@ const HOST: ProcessorId = ProcessorId(ProcessorKind::ALL.len() as u8);
 
 /// The host's thread that dispatches operators to the processors.
 const DISPATCHER: ProcessorId = ProcessorId(HOST.0 + 1);
+
+/// The host's thread that submits batches to the GPU, and the one that reads their results back.
+const SUBMITTER: ProcessorId = ProcessorId(HOST.0 + 2);
+const READER: ProcessorId = ProcessorId(HOST.0 + 3);
 
 /// How batches are streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -146,9 +152,10 @@ impl Simulator<'_> {
     /// As [`Simulator::run`].
     pub(crate) fn busy(&self, stages: &[Stage], plan: &Plan) -> Result<[Picos; ProcessorKind::ALL.len()]> {
         let mut busy = [Picos::ZERO; ProcessorKind::ALL.len()];
-        for task in Lowered::new(stages, plan, self)?.tasks.iter().filter(|task| !task.is_around_inference())
-        {
-            busy[task.processor() as usize] += task.phases.duration();
+        for task in Lowered::new(stages, plan, self)?.tasks {
+            if let Some(busy) = busy.get_mut(usize::from(queue(&task).0)) {
+                *busy += task.phases.duration();
+            }
         }
         Ok(busy)
     }
@@ -195,10 +202,7 @@ impl Simulator<'_> {
         let mut busy_percent = vec![("host".to_owned(), busy(&mut written.gaps.iter().copied()))];
         for processor in ProcessorKind::ALL {
             let of_processor = || {
-                let is_on = |&index: &usize| {
-                    let task = &lowered.tasks[index];
-                    task.processor() == processor && !task.is_around_inference()
-                };
+                let is_on = |&index: &usize| queue(&lowered.tasks[index]) == processor.id();
                 (0..lowered.tasks.len())
                     .filter(is_on)
                     .flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
@@ -211,20 +215,30 @@ impl Simulator<'_> {
         Stream { period, batches_per_second, batch_latency, busy_percent }
     }
 
-    /// Mean busy time per batch of the busiest of host and processors, over `batches`. It is a lower bound of
-    /// the period, even where the first and the last measured batch end at different points of a round.
+    /// Mean busy time per batch of the busiest of the host's threads and the processors, over `batches`. It is a lower
+    /// bound of the period, even where the first and the last measured batch end at different points of a round.
     fn work(&self, lowered: &Lowered, written: &Written, batches: &Range<u32>) -> Picos {
-        let mut busy = [Picos::ZERO; ProcessorKind::ALL.len() + 1];
+        let mut busy = [Picos::ZERO; READER.0 as usize + 1];
         let length = |task: TaskId| self.engine.finish(task) - self.engine.start(task);
         for batch in batches.start as usize..batches.end as usize {
             busy[usize::from(HOST.0)] += length(written.gaps[batch]);
-            let tasks = lowered.tasks.iter().zip(&written.tasks[batch]);
-            for (priced, &task) in tasks.filter(|(priced, _)| !priced.is_around_inference()) {
-                busy[priced.processor() as usize] += length(task);
+            for (priced, &task) in lowered.tasks.iter().zip(&written.tasks[batch]) {
+                busy[usize::from(queue(priced).0)] += length(task);
             }
         }
         let all = busy.into_iter().max().unwrap_or_default();
         Picos(all.0 / batches.len().max(1) as u64)
+    }
+}
+
+/// The queue of a task in a stream: of its processor, or of one of the host's threads.
+fn queue(task: &PricedCommand) -> ProcessorId {
+    match task.what {
+        What::Submit => SUBMITTER,
+        What::ReadBack => READER,
+        What::Compute { .. } | What::HandOver { .. } | What::Join { .. } | What::Move { .. } => {
+            task.processor().id()
+        }
     }
 }
 
@@ -236,7 +250,7 @@ mod tests {
     use crate::plan::Placement;
     use crate::plan::synchronisation::Mechanism;
     use crate::simulate::Measure;
-    use crate::workload::{fuse, network};
+    use crate::workload::{DataType, GraphBuilder, Shape, Window, fuse, network};
 
     /// The stages of VGG-16 and a plan with the last `on_cpu` of them on two cores.
     fn plan(profile: &Profile, on_cpu: usize) -> (Vec<Stage>, Plan) {
@@ -263,6 +277,23 @@ mod tests {
         let streamed = stream(&profile, 3, 1, 250.0);
         assert_eq!(streamed.period, latency + Picos::from_micros(250.0));
         assert_eq!(streamed.batch_latency, streamed.period);
+    }
+
+    #[test]
+    fn a_result_is_read_back_when_the_gpu_has_computed_everything() {
+        let profile = Profile::load("pixel4").unwrap();
+        let mut net = GraphBuilder::new("early", DataType::F32);
+        let input = net.input(Shape::image(56, 56, 64));
+        let late = net.conv(input, 64, Window::same(3));
+        net.conv(input, 16, Window::same(1));
+        net.conv(late, 256, Window::same(3));
+        let stages = fuse(&net.build().unwrap());
+        let cores = CoreSet::fastest(&profile.cpu, 1).unwrap();
+        let whole = [Placement::GPU, Placement::GPU, Placement::cpu(cores)];
+        let plan = Plan::new(Mechanism::SvmPolling, whole.to_vec()).running_in(&[1, 0, 2]);
+        let mut simulator = Simulator::new(&profile, Library::Xnnpack).measuring(Measure::Inference);
+        let latency = simulator.latency(&stages, &plan).unwrap();
+        assert_eq!(simulator.stream(&stages, &plan, &Pipeline::new(1, 0.0)).unwrap().period, latency);
     }
 
     #[test]

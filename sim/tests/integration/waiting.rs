@@ -4,7 +4,7 @@ use coexec_sim::device::{ProcessorKind, Profile};
 use coexec_sim::explore::{Effort, Objective, SearchOptions, Strategy, explore};
 use coexec_sim::input::Text;
 use coexec_sim::kernel::{CoreSet, Library};
-use coexec_sim::plan::{Axis, Mechanism, Placement, Plan};
+use coexec_sim::plan::{Axis, Mechanism, Placement, Plan, Processor};
 use coexec_sim::simulate::{Detail, Prediction, Simulator, StepKind, timeline};
 use coexec_sim::timeline::{Activity, TrackKind};
 use coexec_sim::units::{Joules, Picos};
@@ -59,7 +59,8 @@ fn three_layers(inputs: [Option<usize>; 2]) -> [Stage; 3] {
 fn busy(device: &Profile, stages: &[Stage], plan: &Plan) -> (Picos, [Picos; 2]) {
     let prediction = Simulator::new(device, Library::Xnnpack).run(stages, plan).unwrap();
     let of = |kind: ProcessorKind| {
-        prediction.processors.iter().find(|usage| usage.processor == kind).unwrap().busy
+        let usage = prediction.processors.iter().find(|usage| usage.processor == kind);
+        usage.map_or(Picos::ZERO, |usage| usage.busy)
     };
     (prediction.latency, [of(ProcessorKind::Cpu), of(ProcessorKind::Npu)])
 }
@@ -94,6 +95,19 @@ fn an_npu_graph_has_all_its_inputs_when_it_starts() {
     assert!(in_turn >= on_cpu + one_graph, "the NPU waits for its turn");
     assert!(two_graphs >= one_graph + most_of_a_graph(&device), "a second graph begins at the hand-over");
     assert!(at_once < in_turn, "the first graph does not wait for what the second one reads");
+}
+
+#[test]
+fn an_npu_graph_ends_before_a_part_of_a_shared_operator() {
+    let device = snapdragon();
+    let stages = three_layers([None, Some(0)]);
+    let run = |second| {
+        let plan = Plan::new(Mechanism::SvmPolling, vec![Placement::NPU, second, Placement::NPU]);
+        busy(&device, &stages, &plan).1[1]
+    };
+    let few = [(Processor::NPU, 32), (Processor::Gpu, 1024 - 32)];
+    let [one_graph, three_graphs] = [Placement::GPU, Placement::cut(Axis::Channels, few)].map(run);
+    assert!(three_graphs >= one_graph + most_of_a_graph(&device) + most_of_a_graph(&device));
 }
 
 #[test]

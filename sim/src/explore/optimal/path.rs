@@ -144,7 +144,7 @@ impl Model<'_> {
     /// Least cost of a stage with a whole result and of all after it, by the state of an input.
     fn joined(&self, stage: usize, costs: &JoinedCosts, after: &Remaining) -> Remaining {
         let OnNpu { least: Price { joules, .. }, in_graphs, .. } = self.on_npu[stage];
-        // A running graph continues with its own results and with those older than it.
+        // A running graph continues with its own results and with those that were handed over before it.
         let begins_one = self.stages[stage].inputs().all(|input| input + 1 == stage);
         let on_npu = |holder: usize| {
             let (case, entry) = match (begins_one, holder == NPU) {

@@ -114,8 +114,7 @@ pub(super) fn best<'s>(
 
 /// The best plan after `changes` simulated changes of `plan`, and the number of changes simulated. Its order is the
 /// model's and stays so, unless the plan `is_reordered`: half of the changes are then of the order, and the model has
-/// the workload's. An operator that another processor computes before a graph of the NPU begins may save the start of
-/// a second graph.
+/// the workload's. In another order, results that cross may divide the NPU's stages into fewer graphs.
 fn improved(
     explorer: &mut Explorer<'_, '_>,
     model: &Model<'_>,

@@ -22,7 +22,7 @@ pub(in crate::kernel) fn bytes(layer: &Layer, library: Option<Library>) -> u64 {
     let operator = &layer.operator;
     let main = match operator.class() {
         Class::Convolution(conv) if conv.groups > 1 && library == Some(Library::Xnnpack) => {
-            grouped_input_bytes(conv, element)
+            convolution_input_bytes(conv, element)
                 + (output as f64 * grouped_output_factor(conv, element)) as u64
                 + weights(operator.parameters())
         }
@@ -67,7 +67,7 @@ pub(super) fn weights_and_tensors(layer: &Layer, library: Library) -> [Bytes; 2]
 
 /// Bytes read from a convolution's input in XNNPACK, which makes one pass per group:
 /// if there are several, each pass fetches whole cache lines for the group's channels of every pixel.
-pub(super) fn grouped_input_bytes(conv: &Conv2d, element: u64) -> u64 {
+pub(super) fn convolution_input_bytes(conv: &Conv2d, element: u64) -> u64 {
     if conv.groups == 1 {
         return conv.input.elements() * element;
     }
@@ -92,6 +92,13 @@ mod tests {
 
     fn conv(groups: u32) -> Conv2d {
         Conv2d::new(Shape::image(14, 14, 64), 64, Window::valid(1)).groups(groups).bias(false)
+    }
+
+    #[test]
+    fn a_convolution_of_one_group_reads_no_more_than_its_input() {
+        let image = Conv2d::new(Shape::image(224, 224, 3), 32, Window::same(3));
+        assert_eq!(convolution_input_bytes(&image, 1), 224 * 224 * 3);
+        assert_eq!(convolution_input_bytes(&conv(4), 1), 4 * 14 * 14 * CACHE_LINE_BYTES);
     }
 
     #[test]

@@ -4,10 +4,9 @@
 //! latency (`super`). Invariants: a batch starts only after the batch `depth` before it has ended; the host submits it
 //! to the GPU, and reads it back, while the GPU computes others.
 
-use super::{DISPATCHER, HOST};
+use super::{DISPATCHER, HOST, READER, SUBMITTER, queue};
 use crate::device::ProcessorKind;
-use crate::engine::{Program, TaskId, Work};
-use crate::schedule::What;
+use crate::engine::{ProcessorId, Program, TaskId, Work};
 use crate::simulate::Lowered;
 use crate::units::{Bytes, Picos};
 
@@ -35,7 +34,7 @@ impl Written {
         let segments = segments(lowered);
         let last_segment = segments.iter().copied().max().unwrap_or(0);
         let sinks = sinks(lowered);
-        let submission = lowered.tasks.iter().position(|task| matches!(task.what, What::Submit));
+        let around = around(lowered);
         let mut of_segment: Vec<Vec<usize>> = vec![Vec::new(); last_segment + 1];
         segments.iter().enumerate().for_each(|(index, &segment)| of_segment[segment].push(index));
         let [gap, dispatch] = host.map(|duration| [Work { duration, bytes: Bytes::ZERO }]);
@@ -61,20 +60,12 @@ impl Written {
                     written.tasks[batch] = vec![TaskId(0); lowered.tasks.len()];
                 }
                 for &index in &of_segment[step - steps[batch]] {
-                    let (priced, factor) = (&lowered.tasks[index], stretch.get(index).copied());
-                    let task = if priced.is_around_inference() {
-                        program.delay(priced.phases.duration().scale(factor.unwrap_or(1.0)))
-                    } else {
-                        lowered.add(index, factor, program)
-                    };
+                    let task = add(lowered, index, stretch.get(index).copied(), program);
                     program.after(task, written.gaps[batch]);
-                    if let Some(submission) = submission.filter(|&submission| submission < index)
-                        && priced.processor() == ProcessorKind::Gpu
-                    {
-                        program.after(task, written.tasks[batch][submission]);
-                    }
-                    for &before in &priced.predecessors {
-                        program.after(task, written.tasks[batch][before.0 as usize]);
+                    let around = around.iter().filter(|edge| edge[1] == index).map(|edge| edge[0]);
+                    let before = lowered.tasks[index].predecessors.iter().map(|before| before.0 as usize);
+                    for before in before.chain(around) {
+                        program.after(task, written.tasks[batch][before]);
                     }
                     written.tasks[batch][index] = task;
                 }
@@ -82,6 +73,27 @@ impl Written {
         }
         written
     }
+}
+
+/// Appends a task to its queue in a stream, stretched by the factor if given.
+fn add(lowered: &Lowered, index: usize, stretch: Option<f64>, program: &mut Program) -> TaskId {
+    let task = &lowered.tasks[index];
+    let on = queue(task);
+    if on == task.processor().id() {
+        return lowered.add(index, stretch, program);
+    }
+    let duration = task.phases.duration().scale(stretch.unwrap_or(1.0));
+    program.task(on, 1, [Work { duration, bytes: Bytes::ZERO }])
+}
+
+/// Pairs of tasks, of which the second waits for the first: the GPU's first for the submission, and the read-back for
+/// the GPU's last. In a single inference they are in one queue.
+fn around(lowered: &Lowered) -> Vec<[usize; 2]> {
+    let position = |on: ProcessorId| lowered.tasks.iter().position(|task| queue(task) == on);
+    let last = |on: ProcessorId| lowered.tasks.iter().rposition(|task| queue(task) == on);
+    let gpu = ProcessorKind::Gpu.id();
+    let pairs = [(position(SUBMITTER), position(gpu)), (last(gpu), position(READER))];
+    pairs.into_iter().filter_map(|(before, after)| Some([before?, after?])).collect()
 }
 
 /// The step at which each batch starts: at least one after the previous batch, and after

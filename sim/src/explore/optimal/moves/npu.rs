@@ -49,8 +49,8 @@ impl Mover<'_, '_, '_> {
         Some(Place { of_npu: way.is_kept, ready: end, usable: end, ..own })
     }
 
-    /// The price of a stage in the running graph (if its inputs are of the NPU or older) or a new one, and, relaxed,
-    /// that of its traffic.
+    /// The price of a stage in the running graph or a new one, and, relaxed, that of its traffic. Relaxed, it cannot
+    /// continue a graph with a result of it that was not kept.
     fn in_graph(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<(Price, Picos)> {
         let model = self.model;
         let OnNpu { within, least, in_graphs } = &model.on_npu[stage];

@@ -133,8 +133,13 @@ mod tests {
         fuse(&net.build().unwrap())
     }
 
-    /// When the last queue ends if each stage is computed whole, by the CPU or not.
-    fn end(explorer: &Explorer<'_, '_>, model: &Model<'_>, on_cpu: [bool; 4], is_relaxed: bool) -> Picos {
+    /// When the last queue ends if each stage is computed whole, in a compiled graph where it is on the NPU.
+    fn end(
+        explorer: &Explorer<'_, '_>,
+        model: &Model<'_>,
+        by: [ProcessorKind; 4],
+        is_relaxed: bool,
+    ) -> Picos {
         let pricing = Pricing { parts: &explorer.parts, options: explorer.options };
         let chains = ChainTables::new(model, &pricing, is_relaxed, 1);
         let mut contention = Contention::new(explorer);
@@ -144,12 +149,42 @@ mod tests {
         let now = Progress { queues: [Picos::ZERO; 3], join, graph: 0, read_back, fetched, joules: 0.0 };
         let places = Places::default();
         let mut label = Label { now, places, decision: None, bound: 0.0, rank: 0.0, single_cost: 0.0 };
-        for (position, is_cpu) in on_cpu.into_iter().enumerate() {
-            let trial = if is_cpu { Trial::Cpu(0) } else { Trial::Gpu };
+        for (position, by) in by.into_iter().enumerate() {
+            let trial = match by {
+                ProcessorKind::Cpu => Trial::Cpu(0),
+                ProcessorKind::Gpu => Trial::Gpu,
+                ProcessorKind::Npu => Trial::Npu(mover.ways_in_graph(position).next().unwrap()),
+            };
             let (now, places, _) = mover.apply(&label, position, trial).unwrap();
             label = Label { now, places, ..label };
         }
         label.now.end()
+    }
+
+    fn whole(model: &Model<'_>, by: ProcessorKind) -> Placement {
+        match by {
+            ProcessorKind::Cpu => Placement::cpu(model.core_sets[0]),
+            ProcessorKind::Gpu => Placement::GPU,
+            ProcessorKind::Npu => Placement::NPU,
+        }
+    }
+
+    #[test]
+    fn moves_begin_a_graph_where_the_simulation_does() {
+        let mut device = Profile::load("snapdragon-8gen3").unwrap();
+        // A second each, so that they can be counted.
+        device.npu.as_mut().unwrap().compiled.as_mut().unwrap().graph_us.value = 1e6;
+        let stages = meeting();
+        let options = SearchOptions::on(&device);
+        let mut simulator = Simulator::new(&device, Library::default_for(&device.cpu));
+        let mut explorer = Explorer::new(&mut simulator, &stages, &options);
+        let model = Model::new(&explorer).unwrap();
+        for code in 0..3_usize.pow(4) {
+            let by = [0, 1, 2, 3].map(|stage| ProcessorKind::ALL[code / 3_usize.pow(stage) % 3]);
+            let plan = explorer.plan(by.map(|by| whole(&model, by)).to_vec());
+            let seconds = explorer.cost_of(&plan).unwrap() as u64;
+            assert_eq!(end(&explorer, &model, by, false).as_seconds() as u64, seconds, "{by:?}");
+        }
     }
 
     #[test]
@@ -162,14 +197,12 @@ mod tests {
                 let mut explorer = Explorer::new(&mut simulator, &stages, &options);
                 let model = Model::new(&explorer).unwrap();
                 for bits in 0..1 << 4 {
-                    let on_cpu = [0, 1, 2, 3].map(|stage| bits >> stage & 1 == 1);
-                    let whole =
-                        |is_cpu| if is_cpu { Placement::cpu(model.core_sets[0]) } else { Placement::GPU };
-                    let plan = explorer.plan(on_cpu.map(whole).to_vec());
-                    let [exact, least] = [false, true].map(|relaxed| end(&explorer, &model, on_cpu, relaxed));
+                    let by = [0, 1, 2, 3].map(|stage| ProcessorKind::ALL[bits >> stage & 1]);
+                    let plan = explorer.plan(by.map(|by| whole(&model, by)).to_vec());
+                    let [exact, least] = [false, true].map(|relaxed| end(&explorer, &model, by, relaxed));
                     let latency = Picos::from_micros(explorer.cost_of(&plan).unwrap() * 1e6);
-                    assert_eq!(exact, latency, "{synchronisation}, {on_cpu:?}");
-                    assert!(least <= latency, "{synchronisation}, {on_cpu:?}: {least} > {latency}");
+                    assert_eq!(exact, latency, "{synchronisation}, {by:?}");
+                    assert!(least <= latency, "{synchronisation}, {by:?}: {least} > {latency}");
                 }
             }
         }

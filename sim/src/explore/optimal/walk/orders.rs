@@ -45,7 +45,7 @@ fn at(plan: &Plan, mut order: Vec<usize>, from: usize, to: usize) -> Plan {
 }
 
 /// The plan in an order in which the stages with a part on the NPU come as early as their inputs allow, or as late.
-/// What other processors compute before a graph of the NPU begins can be read in it; later results need a second graph.
+/// Results that cross in between divide the NPU's stages into more graphs.
 pub(super) fn gathered(stages: &[Stage], plan: Plan, npu_first: bool) -> Plan {
     let mut left: Vec<usize> = plan.in_order().collect();
     let mut is_placed = vec![false; stages.len()];

@@ -8,7 +8,7 @@ use super::{FIRST_LEVEL_BYTES, Kernels, LAST_LEVEL_BYTES, contended};
 use crate::device::XnnpackRates;
 use crate::kernel::cpu::ruy::Tile;
 use crate::kernel::cpu::tally::Shares;
-use crate::kernel::cpu::traffic::{CACHE_LINE_BYTES, grouped_input_bytes, grouped_output_factor};
+use crate::kernel::cpu::traffic::{CACHE_LINE_BYTES, convolution_input_bytes, grouped_output_factor};
 use crate::kernel::cpu::{Kernel, Member, Tally, contention};
 use crate::workload::Conv2d;
 
@@ -78,7 +78,7 @@ impl Kernels<'_> {
             depth: conv.window.taps() * u64::from(conv.group_channels()),
             groups,
             window: conv.window.taps(),
-            input_traffic: grouped_input_bytes(conv, self.element_bytes) as f64 * reread,
+            input_traffic: convolution_input_bytes(conv, self.element_bytes) as f64 * reread,
             input_bytes: (conv.input.elements() * self.element_bytes) as f64,
             output_factor: grouped_output_factor(conv, self.element_bytes),
             latency_factor,
