@@ -2,8 +2,7 @@
 //!
 //! Responsible for: partitioning the NPU's operators into graphs, and evaluating the kernel model
 //! on each. Not for: rates (`kernel::npu::compiled`). Invariants: a graph starts when its first operator can, since
-//! the NPU has everything else that it reads, but for joined results of operators that it shares, for which a graph may
-//! wait; no other processor reads its results before its end.
+//! the NPU has everything else that it reads; no other processor reads its results before its end.
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
@@ -198,7 +197,8 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
 
 /// The stages of each compiled graph, in the order in which the plan submits them to the NPU. A graph waits for its
 /// inputs before it starts, and hands its results out at its end. So it ends before a stage that another processor
-/// computes from its results, and before a stage to which another processor hands an input over. Where processors
+/// computes from its results, before a stage to which another processor hands an input over, and before the first that
+/// reads a joined result. Where processors
 /// take turns, every earlier result is there when a graph starts, which ends at the next turn.
 fn graphs(stages: &[Stage], plan: &Plan, is_compiled: impl Fn(&Layer) -> bool) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
@@ -214,7 +214,9 @@ fn graphs(stages: &[Stage], plan: &Plan, is_compiled: impl Fn(&Layer) -> bool) -
             continue;
         }
         has_ended |= !plan.in_turn && stage.inputs().any(|input| !is_on_npu[input]);
-        stage.inputs().chain([index]).for_each(|result| is_on_npu[result] = true);
+        // For a joined result, which others computed too, the NPU waits when it first reads it.
+        let own = (!placement.is_cut()).then_some(index);
+        stage.inputs().chain(own).for_each(|result| is_on_npu[result] = true);
         if placement.is_cut() || !is_compiled(&stage.layer) {
             has_ended = true;
         } else if let Some(running) = graphs.last_mut().filter(|_| !has_ended) {

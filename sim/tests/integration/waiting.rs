@@ -111,6 +111,17 @@ fn an_npu_graph_ends_before_a_part_of_a_shared_operator() {
 }
 
 #[test]
+fn an_npu_graph_does_not_wait_for_a_join_in_its_middle() {
+    let device = snapdragon();
+    let few = [(Processor::NPU, 32), (Processor::Gpu, 1024 - 32)];
+    let shared = Placement::cut(Axis::Channels, few);
+    let plan = Plan::new(Mechanism::SvmPolling, vec![shared, Placement::NPU, Placement::NPU]);
+    // The last layer reads the joined result, or the NPU's of the layer before.
+    let run = |input| busy(&device, &three_layers([None, Some(input)]), &plan).1[1];
+    assert!(run(0) >= run(1) + most_of_a_graph(&device));
+}
+
+#[test]
 fn a_gpu_spins_on_a_flag_but_idles_before_an_event() {
     let device = snapdragon();
     let gpu_power = device.power.as_ref().unwrap().gpu.as_ref().unwrap();
