@@ -2,7 +2,8 @@
 //!
 //! Responsible for: which graph a stage is in, and its price there. Not for: when the NPU starts.
 //! Invariant: a stage to which another processor hands an input over begins a new graph, and so does one after
-//! another processor has read a result of the running graph.
+//! another processor has read a result of the running graph. That the first reader of a joined result begins one, too,
+//! only the simulation knows, so that moves may price it one graph too low.
 
 use super::{Mover, NPU, Step};
 use crate::device::ProcessorKind;
