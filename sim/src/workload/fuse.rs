@@ -66,7 +66,7 @@ impl Stage {
     pub fn rows_read(&self, position: usize, rows: Range<u32>) -> Option<Range<u32>> {
         let operator = &self.layer.operator;
         let is_elementwise = matches!(operator, Operator::Elementwise(_));
-        if position == 0 || !is_elementwise && position < operator.input_shapes().count() {
+        if position == 0 || !is_elementwise && operator.input(position).is_some() {
             return Some(operator.rows_reached(rows));
         }
         let (output, other) = (operator.output(), self.layer.read_shapes().nth(position));

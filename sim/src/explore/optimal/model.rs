@@ -242,10 +242,15 @@ impl<'e> Model<'e> {
 
     /// Whether a part of `stage` along `axis` can be computed from a part of `input`.
     pub(super) fn is_linkable(&self, stage: usize, input: usize, axis: Axis) -> bool {
+        let mut reads = self.stages[stage].reads.iter().filter(|read| read.input == input);
+        reads.all(|read| self.is_linkable_at((stage, read.position), input, axis))
+    }
+
+    /// Whether a part of `stage` along `axis` can be computed from a part of `input`, which it reads at `position`.
+    fn is_linkable_at(&self, (stage, position): (usize, usize), input: usize, axis: Axis) -> bool {
         let [reader, producer] = [stage, input].map(|index| &self.stages[index]);
         let has_rows = axis != Axis::Height || reader.layer.operator.separate_rows().is_some();
-        let mut reads = reader.reads.iter().filter(|read| read.input == input);
-        has_rows && reads.all(|read| is_chainable(axis, (reader, read.position), producer).is_ok())
+        has_rows && is_chainable(axis, (reader, position), producer).is_ok()
     }
 
     /// Lines that CPU and GPU compute, halos included, of each stage of a chain that ends before `end`
@@ -269,7 +274,7 @@ impl<'e> Model<'e> {
         let all = self.cuts(stage, axis)?.all;
         let mut reached = [0, all];
         for &(reader, position) in self.readers[stage].iter().filter(|reader| reader.0 < end) {
-            if !self.is_linkable(reader, stage, axis) {
+            if !self.is_linkable_at((reader, position), stage, axis) {
                 return None;
             }
             let own = lines[end - 1 - reader];
