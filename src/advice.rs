@@ -90,7 +90,7 @@ pub(crate) fn of(
 }
 
 /// Refuses the options that need draws of errors, which are supported `only` for some workloads.
-/// `--nominal` is accepted: it describes what other workloads do anyway.
+/// `--nominal` is accepted: most other workloads do so anyway.
 pub(crate) fn refuse(options: &Explore, only: &str) -> Result {
     let of_draws = [
         ("--robust", options.robust.is_some()),

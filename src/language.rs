@@ -78,7 +78,7 @@ pub(crate) fn simulate(case: Case<'_>, options: &Simulate, common: &Common) -> R
         let written = read_plan(path, scenario, &planned_stages(task))?;
         (GenerationPlan::of_flat(task, &written.plan), written.origin)
     } else {
-        let best = case.answers(None).map_err(|error| case.refused(error))?.swap_remove(0);
+        let best = case.answers(None, false).map_err(|error| case.refused(error))?.swap_remove(0);
         (best.plan, found_by(best.strategy))
     };
     let generation = generate(case.conversation(), &plan)?;
@@ -102,7 +102,8 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
     }
     let Case { scenario, task } = case;
     note_length(task, common);
-    let answers = case.answers(options.place.strategy).map_err(|error| case.refused(error))?;
+    let answers =
+        case.answers(options.place.strategy, options.nominal).map_err(|error| case.refused(error))?;
     let LanguageAnswer { strategy, plan, generation, .. } = &answers[0];
     let file =
         plan.flat().map(|flat| PlanFile::new(&scenario.name, &scenario.device, &planned_stages(task), &flat));
@@ -135,7 +136,8 @@ pub(crate) fn explore(case: Case<'_>, options: &Explore, common: &Common) -> Res
         if is_by_latency && case.is_open(options.place.strategy) && strategies.iter().any(is_faster) {
             let name = strategy.name();
             output::line(&format!(
-                "{name} is advised: others are faster, but share the model for a gain that is not sure"
+                "{name} is advised: others are faster, but share the model for a gain that is not sure; \
+                 --nominal takes the fastest"
             ));
         }
     }
@@ -149,8 +151,13 @@ impl<'a> Case<'a> {
 
     /// The answers of the scenario's strategy and of all engines, ordered from best to worst, but a
     /// stated strategy comes first. With [`OneOrAll::All`], those of all strategies from best to worst. By
-    /// latency, the one to advise comes first unless a strategy is stated ([`advise_sure`]).
-    pub(crate) fn answers(self, asked: Option<OneOrAll<Strategy>>) -> simulate::Result<Vec<LanguageAnswer>> {
+    /// latency, the one to advise comes first unless a strategy is stated ([`advise_sure`]) or errors of the profile
+    /// are ignored (`is_nominal`).
+    pub(crate) fn answers(
+        self,
+        asked: Option<OneOrAll<Strategy>>,
+        is_nominal: bool,
+    ) -> simulate::Result<Vec<LanguageAnswer>> {
         let scenario = self.scenario;
         let answer =
             |strategy| explore_language(self.conversation(), strategy, scenario.options.synchronisation);
@@ -172,7 +179,7 @@ impl<'a> Case<'a> {
         }
         let objective = scenario.options.objective;
         sort_answers(&mut answers[usize::from(!is_open)..], &scenario.device, objective);
-        if is_open && objective == Objective::Latency {
+        if is_open && objective == Objective::Latency && !is_nominal {
             advise_sure(self.conversation(), &mut answers)?;
         }
         Ok(answers)

@@ -38,7 +38,7 @@ impl LanguageRow {
     /// No strategy has a plan for the model on the device.
     pub(super) fn of(case: Case<'_>) -> simulate::Result<Self> {
         let scenario = case.scenario;
-        let best = case.answers(None)?.swap_remove(0);
+        let best = case.answers(None, false)?.swap_remove(0);
         Ok(Self {
             scenario: scenario.name.clone(),
             device: scenario.device.name.clone(),

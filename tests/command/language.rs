@@ -189,13 +189,15 @@ fn an_engine_is_chosen_by_the_objective() {
 
 #[test]
 fn a_model_is_not_shared_for_a_gain_that_is_not_sure() {
-    let line = "explore llama3.2-1b --device oneplus11";
+    let line = "explore gemma-2b --device oneplus11";
     let found = coexec(words(&format!("{line} --json"))).json();
     let [advised, faster] = [0, 1].map(|index| &found["strategies"][index]);
     assert_eq!([&advised["strategy"], &faster["strategy"]], ["npu-graphs", "npu-prefill"]);
     assert!(faster["latency_ps"].as_u64() < advised["latency_ps"].as_u64());
     let advice = "npu-graphs is advised: others are faster, but share the model for a gain that is not sure";
     assert!(coexec(words(line)).stdout.contains(advice));
+    let nominal = coexec(words(&format!("{line} --nominal"))).stdout;
+    assert!(nominal.contains("plan found by npu-prefill") && !nominal.contains("is advised"), "{nominal}");
     assert!(!coexec(words(&format!("{line} --objective energy"))).stdout.contains("is advised"));
     let named = coexec(words(&format!("{line} --strategy npu-prefill"))).stdout;
     assert!(named.contains("plan found by npu-prefill") && !named.contains("is advised"), "{named}");
