@@ -46,6 +46,10 @@ const RELATIVE_ERROR: f64 = 0.17;
 /// points worse relative to the 8 Gen 1.
 const COMMON_SPREAD: f64 = 0.6;
 
+/// Standard deviations of a median of errors on the other chip from which all its times count as longer or shorter:
+/// by a slower runtime, for example, which this chip's times then share.
+const COMMON_DEVIATIONS: f64 = 4.0;
+
 /// Iterations after which a fit stops: more change no prediction by a tenth of a percent.
 const ITERATIONS: usize = 30;
 
@@ -217,7 +221,8 @@ fn solve(known: Known<'_>, graphs: &[&MeasuredGraph<'_>], source: &str) -> NpuFi
 }
 
 /// Divides `measured_us` by the errors of the known rates on their own chip, if models were measured on both chips and
-/// these errors are most of those on this one: a rule that is wrong about a model says nothing about a chip.
+/// these errors are most of those on this one: a rule that is wrong about a model says nothing about a chip. An error of
+/// all models remains.
 fn without_common_errors(graphs: &[&MeasuredGraph<'_>], predicted_us: &[f64], measured_us: &mut [f64]) {
     let paired = graphs.iter().zip(predicted_us).filter_map(|(graph, predicted_us)| {
         let known_us = graph.known_us?;
@@ -225,8 +230,13 @@ fn without_common_errors(graphs: &[&MeasuredGraph<'_>], predicted_us: &[f64], me
     });
     let (by_rules, by_times): (Vec<f64>, Vec<f64>) = paired.unzip();
     if spread(&by_times) < COMMON_SPREAD * spread(&by_rules) {
+        let errors: Vec<f64> = by_times.iter().zip(&by_rules).map(|(time, rule)| time - rule).collect();
+        let of_all = median(&errors).unwrap_or_default();
+        let networks: BTreeSet<&str> = graphs.iter().map(|graph| graph.run.network.as_str()).collect();
+        let chance = COMMON_DEVIATIONS * RELATIVE_ERROR / (networks.len() as f64).sqrt();
+        let kept = if of_all.abs() > chance { of_all.exp() } else { 1.0 };
         for ((graph, predicted_us), measured_us) in graphs.iter().zip(predicted_us).zip(measured_us) {
-            *measured_us *= graph.known_us.map_or(1.0, |known_us| predicted_us / known_us);
+            *measured_us *= graph.known_us.map_or(1.0, |known_us| kept * predicted_us / known_us);
         }
     }
 }

@@ -119,7 +119,7 @@ fn errors_that_two_chips_share_are_not_taken_for_speeds() {
         run.measured_us *= wrong;
     }
     let key = |run: &Inference| (run.network.clone(), run.what.runtime, run.what.format);
-    let fitted = |times: Times| {
+    let fitted = |runs: &[Inference], times: Times| {
         let (mut graphs, _) = measured(Known::OtherChip(&expected), &runs[..9]);
         pair(&mut graphs, &times);
         fit(Known::OtherChip(&expected), &graphs, "runs").unwrap().compiled
@@ -127,12 +127,18 @@ fn errors_that_two_chips_share_are_not_taken_for_speeds() {
     let rate = |compiled: &CompiledGraphs| {
         compiled.multiply_accumulates_per_ns.value / made.multiply_accumulates_per_ns.value
     };
-    let paired = fitted(of_known.iter().map(|run| (key(run), run.measured_us)).collect());
-    let alone = fitted(Times::new());
+    let times = |longer: f64| of_known.iter().map(|run| (key(run), longer * run.measured_us)).collect();
+    let paired = fitted(&runs, times(1.0));
+    let alone = fitted(&runs, Times::new());
     assert!((rate(&paired) - 1.0).abs() < 0.05 && rate(&alone) < 0.85, "{} {}", rate(&paired), rate(&alone));
     // Times that explain no error are not compared.
-    let other = fitted(of_known.iter().map(|run| (key(run), 1e6 / run.measured_us)).collect());
+    let other = fitted(&runs, of_known.iter().map(|run| (key(run), 1e6 / run.measured_us)).collect());
     assert_eq!(other, alone);
+    // All models take twice as long, on both chips.
+    let twice: Vec<Inference> =
+        runs.iter().map(|run| Inference { measured_us: 2.0 * run.measured_us, ..run.clone() }).collect();
+    let slower = fitted(&twice, times(2.0));
+    assert!(rate(&slower) < 0.6, "{}", rate(&slower));
 }
 
 #[test]
