@@ -13,13 +13,14 @@ use assert_cmd::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The files of predicted times on NPUs, and the files of those that later rules changed.
-const NPU_FILES: [&str; 6] = [
+const NPU_FILES: [&str; 7] = [
     "predicted.csv",
     "phones-npu.csv",
     "npu-2026-11-29.csv",
     "npu-2026-11-30.csv",
     "npu-2026-11-30-rows.csv",
     "npu-2026-11-30-refit.csv",
+    "npu-2026-11-30-bytes.csv",
 ];
 /// The file of predicted times of bundled networks on CPU and GPU, and the files of those that later
 /// rules changed.

@@ -287,13 +287,13 @@ impl<'a> Simulator<'a> {
             return Ok(None);
         }
         let mut graphs = compiled_graphs::in_graphs(stages, self.device, takes)?;
-        if let (Some(InGraphs { entry, most_ahead, stages }), Some([.., factor])) =
-            (&mut graphs, self.computing)
-        {
+        if let (Some(InGraphs { entry, stages }), Some([.., factor])) = (&mut graphs, self.computing) {
             *entry = entry.scale(factor);
-            *most_ahead = most_ahead.scale(factor) + compiled_graphs::ROUNDING;
-            for InGraph { phases, least, .. } in stages.iter_mut().flatten() {
+            for InGraph { phases, least, most_ahead, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
+                for time in [&mut most_ahead.in_graphs_since, &mut most_ahead.in_any] {
+                    *time = time.scale(factor) + compiled_graphs::ROUNDING;
+                }
                 for time in least.as_flattened_mut().as_flattened_mut() {
                     *time = time.scale(factor).saturating_sub(compiled_graphs::ROUNDING);
                 }

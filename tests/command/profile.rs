@@ -1,5 +1,7 @@
 //! Profiles of unmeasured devices.
 
+use std::collections::BTreeMap;
+
 use coexec_sim::{Calibration, Profile};
 
 use crate::{coexec, coexec_in, words};
@@ -174,4 +176,52 @@ fn the_npu_is_the_named_one_or_none_and_unverified_values_widen_errors() {
     let verified = percent(&known);
     let uncertain = percent(&made("--gpu apple-a18-pro@1450"));
     assert!((uncertain - verified.hypot(20.0)).abs() < 0.01, "{verified} {uncertain}");
+}
+
+/// The values of `[npu.compiled]`, the tables in it included.
+fn compiled_rates(device: &str) -> BTreeMap<String, f64> {
+    fn collect(rates: &mut BTreeMap<String, f64>, path: &str, table: &toml::Table) {
+        for (key, value) in table {
+            let path = format!("{path}.{key}");
+            let number = value.as_float().or_else(|| value.get("value")?.as_float());
+            match (number, value.as_table()) {
+                (Some(number), _) => drop(rates.insert(path, number)),
+                (None, Some(table)) => collect(rates, &path, table),
+                (None, None) => {}
+            }
+        }
+    }
+    let compiled = Profile::load(device).unwrap().npu.unwrap().compiled.unwrap();
+    let mut rates = BTreeMap::new();
+    collect(&mut rates, "", toml::Value::try_from(compiled).unwrap().as_table().unwrap());
+    rates
+}
+
+#[test]
+fn npus_without_runs_are_scaled_by_the_rules_of_the_readme_of_profiles() {
+    // Chip, the chip it is scaled from, the factors of rates, memory and fixed costs, and that of the bandwidths in
+    // language models; none where they are fitted.
+    for (device, base, own, language) in [
+        ("snapdragon-8elite", "snapdragon-8gen3", Some([1.45, 1.104, 1.0 / 1.45]), None),
+        ("snapdragon-8gen3", "snapdragon-8elite", None, Some(1.0 / 1.104)),
+        ("snapdragon-8elite-gen5", "snapdragon-8elite", Some([1.37, 1.0, 1.0 / 1.37]), Some(1.0)),
+        ("snapdragon-7gen4", "oneplus11", Some([0.5, 0.5, 1.0]), Some(0.5)),
+        ("snapdragon-x-elite", "oneplus11", Some([1.0, 1.418, 1.0]), Some(1.418)),
+    ] {
+        let (scaled, base) = (compiled_rates(device), compiled_rates(base));
+        assert!(scaled.keys().eq(base.keys()), "{device}");
+        for (key, &value) in &scaled {
+            let factor = match key.as_str() {
+                key if key.ends_with("_factor") => Some(1.0),
+                key if key.ends_with("_bytes") => None,
+                ".token_bandwidth_gbps" | ".prompt_bandwidth_gbps" => language,
+                key if key.ends_with("bandwidth_gbps") => own.map(|[_, memory, _]| memory),
+                key if key.ends_with("_per_ns") || key.ends_with("_gbps") => own.map(|[rate, ..]| rate),
+                _ => own.map(|[.., cost]| cost),
+            };
+            let Some(factor) = factor else { continue };
+            let off = value / (base[key] * factor) - 1.0;
+            assert!(off.abs() < 2e-3, "{device}: {key} is {value}, {off} off");
+        }
+    }
 }

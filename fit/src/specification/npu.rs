@@ -83,7 +83,7 @@ pub(super) fn npu(name: &str, memory: Interface) -> Result<Npu, InputError> {
         }
     };
     let ahead = compiled.on_chip_bytes.value * FETCHED_AHEAD;
-    compiled.fetched_ahead_bytes = Some(Quantity::of(ahead, "assumed: half of the on-chip memory"));
+    compiled.fetched_ahead_bytes = Quantity::of(ahead, "assumed: half of the on-chip memory");
     let name = format!("{} {}", facts.vendor, facts.npu);
     Ok(Npu { name, systolic: None, compiled: Some(compiled), language: None })
 }

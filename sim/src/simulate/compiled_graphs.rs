@@ -6,7 +6,7 @@
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
-use crate::kernel::npu::compiled::{Graph, Kernel, Member, Producer, most_ahead_us};
+use crate::kernel::npu::compiled::{Graph, Kernel, Member, MostAhead, Producer};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan};
 use crate::units::{Bytes, Picos};
@@ -48,13 +48,7 @@ pub(super) fn of_token_steps(stages: &[Stage], plan: &Plan, device: &Profile) ->
         return Err(SimulateError::NoTokenGraphs { device: device.name.clone() });
     };
     let bandwidth_gbps = compiled.prompt_bandwidth_gbps.as_ref().unwrap_or(&compiled.bandwidth_gbps).clone();
-    // Their bandwidths are fitted without weights that are fetched ahead.
-    let parameters = CompiledGraphs {
-        bandwidth_gbps,
-        one_row_bandwidth_gbps,
-        fetched_ahead_bytes: None,
-        ..compiled.clone()
-    };
+    let parameters = CompiledGraphs { bandwidth_gbps, one_row_bandwidth_gbps, ..compiled.clone() };
     in_graphs_of(stages, plan, |_| Some(&parameters))
 }
 
@@ -97,10 +91,12 @@ pub(crate) struct InGraph {
     /// Its own traffic, of which earlier stages may move a part.
     pub(crate) bytes: Bytes,
     pub(crate) detail: Detail,
-    /// Lower bounds of its time, and of that of its traffic, of which at most [`InGraphs::most_ahead`] overlaps
+    /// Lower bounds of its time, and of that of its traffic, of which at most its predecessor's `most_ahead` overlaps
     /// earlier stages: in any graph, in those that compute all its inputs, and in those that begin with it (rows),
     /// and in those that read its result (second column).
     pub(crate) least: LeastInGraphs,
+    /// How far the traffic of its graph can be ahead at its end.
+    pub(crate) most_ahead: MostAhead,
 }
 
 /// See [`InGraph::least`].
@@ -111,8 +107,6 @@ pub(crate) type LeastInGraphs = [[[Picos; 2]; 2]; 3];
 pub(crate) struct InGraphs {
     /// Overhead of submitting one graph.
     pub(crate) entry: Picos,
-    /// How far the traffic of a graph can be ahead of its operators.
-    pub(crate) most_ahead: Picos,
     /// Each stage in a graph; `None` where the NPU has no kernel for it or no compiler supports its format.
     pub(crate) stages: Vec<Option<InGraph>>,
 }
@@ -140,6 +134,7 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
         let graph = Graph::new(&members, compiled.on_chip_bytes.value)?;
         let executions = graph.execute(&without_graph)?;
         let least = graph.least_micros(&members, compiled)?;
+        let most_ahead = graph.most_ahead(&members, compiled)?;
         for (member, (&stage, execution)) in members_of.iter().zip(executions).enumerate() {
             let bytes = execution.detail.weights + execution.detail.spilled;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
@@ -149,13 +144,14 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
                     [least.saturating_sub(ROUNDING), traffic.saturating_sub(ROUNDING)]
                 })
             });
-            inside[stage] = Some(InGraph { phases, bytes, detail, least });
+            let MostAhead { since, in_graphs_since, in_any } = most_ahead[member];
+            let [in_graphs_since, in_any] = [in_graphs_since, in_any].map(|ahead| ahead + ROUNDING);
+            let most_ahead = MostAhead { since: members_of[since], in_graphs_since, in_any };
+            inside[stage] = Some(InGraph { phases, bytes, detail, least, most_ahead });
         }
     }
     without_free_operators(stages, &mut inside);
-    let most_ahead_us = most_ahead_us(compiled).unwrap_or_default();
-    let [entry, most_ahead] = [compiled.graph_us.value, most_ahead_us].map(Picos::from_micros);
-    Ok(Some(InGraphs { entry, most_ahead: most_ahead + ROUNDING, stages: inside }))
+    Ok(Some(InGraphs { entry: Picos::from_micros(compiled.graph_us.value), stages: inside }))
 }
 
 /// Removes the spills of tensors that pass through operators without work, which need not be in the same graph as

@@ -251,6 +251,7 @@ impl Setting {
             *quantity = Quantity { value, source: Some("fit".to_owned()), ci95: Some(ci95) };
         }
         tie(&mut compiled, self.speeds.is_some());
+        compiled.taps_per_ns.value = rounded(compiled.taps_per_ns.value, VALUE_DIGITS);
         for of_language in of_language(&mut compiled).filter(|_| self.speeds.is_some()) {
             let value = rounded(of_language.value, VALUE_DIGITS);
             let source = Some("derived: the prior's, by the memory's fitted speed".to_owned());

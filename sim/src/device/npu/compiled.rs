@@ -71,9 +71,8 @@ pub struct CompiledGraphs {
     /// On-chip memory, which holds tensors between operators.
     pub on_chip_bytes: Quantity,
     /// Most bytes that the memory is ahead of the operators: weights are fetched while earlier operators
-    /// run, and products read them on chip like their other operands. If absent, traffic overlaps only its
-    /// own operator's compute, and products read their weights as they arrive.
-    pub fetched_ahead_bytes: Option<Quantity>,
+    /// run, and products read them on chip like their other operands.
+    pub fetched_ahead_bytes: Quantity,
     /// Models with 8-bit integer weights and activations. If absent, they cannot be predicted.
     pub integer: Option<IntegerGraphs>,
     /// Models with integer weights and 16-bit activations. If absent, they cannot be predicted.

@@ -69,7 +69,7 @@ fn models_that_one_processor_cannot_serve_get_separate_processors() {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let applications = of(
         vec![
-            application("mobilenet-v2", &device, every(0.46), Some(0.92)),
+            application("mobilenet-v2", &device, every(0.42), Some(0.84)),
             application("vit-b32-mlp", &device, every(0.95), Some(1.9)),
         ],
         0,

@@ -11,6 +11,7 @@ use super::delays::{TransferDelays, inputs_onto_gpu, max_transfer_times};
 use super::order::{completion_points, live, meeting_points, next, readers, reordered, runs, waits_for_all};
 use super::{At, CutTable, OperatorTable, Place, Price, Pricing, Progress, ShareTable, Weights};
 use crate::explore::{Explorer, Objective};
+use crate::kernel::npu::compiled::MostAhead;
 use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::synchronisation::notification;
 use crate::plan::{Axis, Plan, is_chainable};
@@ -29,6 +30,8 @@ pub(super) struct OnNpu {
     /// Lower bounds of the time and of the traffic: in any graph, in those that compute all its inputs, and in those
     /// that begin with it (rows); and in those that read its result (second column).
     pub(super) in_graphs: LeastInGraphs,
+    /// How far the traffic of a graph can be ahead at its end.
+    pub(super) most_ahead: MostAhead,
 }
 
 /// Index in [`OnNpu::in_graphs`] of any graph.
@@ -61,7 +64,7 @@ pub(in crate::explore) struct Model<'e> {
     pub(super) tables: Rc<Vec<OperatorTable>>,
     /// Price of beginning an NPU graph.
     pub(super) graph: Price,
-    /// How far the traffic of an NPU graph can be ahead of its operators.
+    /// How far the traffic of an NPU graph can be ahead of any of its operators.
     pub(super) most_ahead: Picos,
     /// Prices of each stage on the NPU.
     pub(super) on_npu: Vec<OnNpu>,
@@ -126,7 +129,7 @@ impl<'e> Model<'e> {
         } else {
             (Cow::Owned(reordered(known, &order)), order.iter().map(|&stage| kinds[stage]).collect())
         };
-        let (graph, most_ahead, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
+        let (graph, on_npu) = on_npu((explorer, &stages), &pricing, &kinds, &tables)?;
         let device = explorer.simulator.device();
         let delays = |bytes| TransferDelays::of(device, options.synchronisation, bytes);
         let [submission, read_back] = explorer.simulator.around_launches();
@@ -151,7 +154,7 @@ impl<'e> Model<'e> {
             weights: Weights::TIME,
             has_joules: options.objective != Objective::Latency,
             graph,
-            most_ahead,
+            most_ahead: on_npu.iter().map(|stage| stage.most_ahead.in_any).max().unwrap_or_default(),
             uses_npu: on_npu.iter().any(|on_npu| on_npu.within.is_known()),
             on_npu,
             max_transfer_times: max_transfer_times(&live, delays_of_results, copied_inputs),
@@ -312,24 +315,22 @@ impl<'e> Model<'e> {
     }
 }
 
-/// The price of beginning an NPU graph, the time by which its traffic can be ahead, and the prices of each
-/// stage on the NPU.
+/// The price of beginning an NPU graph, and the prices of each stage on the NPU.
 fn on_npu(
     (explorer, stages): (&Explorer<'_, '_>, &[Stage]),
     pricing: &Pricing<'_, '_>,
     kinds: &[usize],
     tables: &[OperatorTable],
-) -> Result<(Price, Picos, Vec<OnNpu>)> {
+) -> Result<(Price, Vec<OnNpu>)> {
     let alone = |&kind: &usize| tables[kind].npu;
     let whole = |kind: &usize| {
         let price = alone(kind);
-        OnNpu { within: price, least: price, in_graphs: [[[price.time, Picos::ZERO]; 2]; 3] }
+        let in_graphs = [[[price.time, Picos::ZERO]; 2]; 3];
+        OnNpu { within: price, least: price, in_graphs, most_ahead: MostAhead::default() }
     };
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
-    let Some(InGraphs { entry, most_ahead, stages: inside }) =
-        explorer.simulator.in_graphs(stages, &takes)?
-    else {
-        return Ok((Price::NOTHING, Picos::ZERO, kinds.iter().map(whole).collect()));
+    let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(stages, &takes)? else {
+        return Ok((Price::NOTHING, kinds.iter().map(whole).collect()));
     };
     // At least the NPU works during that time.
     let working = |time: Picos, bytes: Bytes, detail: &Detail| {
@@ -337,7 +338,7 @@ fn on_npu(
         pricing.uncontended(&Phases::from_iter([phase]), detail)
     };
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
-        Some(InGraph { phases, bytes, detail, least }) => {
+        Some(InGraph { phases, bytes, detail, least, most_ahead }) => {
             // A plan may begin a graph instead.
             let mut in_graphs = *least;
             for (inside, begun) in
@@ -349,11 +350,12 @@ fn on_npu(
                 within: working(phases.duration(), *bytes, detail),
                 least: working(least[ANY][0][0], Bytes::ZERO, detail),
                 in_graphs,
+                most_ahead: *most_ahead,
             }
         }
         None => whole(kind),
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
     let begun = inside.iter().flatten().next().map(|first| working(entry, Bytes::ZERO, &first.detail));
-    Ok((begun.unwrap_or(Price::NOTHING), most_ahead, stages))
+    Ok((begun.unwrap_or(Price::NOTHING), stages))
 }

@@ -21,11 +21,10 @@ mod tests;
 
 use serde::Serialize;
 
-pub(crate) use self::rates::most_ahead_us;
 use self::rates::{Cost, Rates, Spill};
 use crate::device::CompiledGraphs;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result, largest};
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, NANOS_PER_MICRO, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
 
@@ -86,6 +85,25 @@ pub struct Step {
     pub spilled: Bytes,
 }
 
+/// Upper bounds on how far the memory is ahead at the end of a member. A graph goes on with the next member that
+/// reads a result of it, or ends before that one, so what follows in it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MostAhead {
+    /// The last member with which a graph can begin for the next members to read results of it.
+    pub(crate) since: usize,
+    /// In graphs that begin with it or before.
+    pub(crate) in_graphs_since: Picos,
+    /// In any graph.
+    pub(crate) in_any: Picos,
+}
+
+impl MostAhead {
+    /// The bound in a graph that begins with `member`.
+    pub(crate) fn in_graph_from(self, member: usize) -> Picos {
+        if member <= self.since { self.in_graphs_since } else { self.in_any }
+    }
+}
+
 /// A compiled graph. Independent of the rates, so that a fit builds it only once.
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -132,13 +150,11 @@ impl Graph {
             }
             *count += 1;
         }
-        let is_ahead = most_ahead_us(compiled).is_some();
         let step = |(member, (cost, moved)): (usize, (&Cost, Bytes))| {
             let graph_us = if member == 0 { compiled.graph_us.value } else { 0.0 };
             let fixed_us = graph_us + cost.fixed_us;
             // No weights are fetched before the graph is dispatched.
-            let idle_us = if is_ahead { graph_us } else { fixed_us };
-            execution(cost, moved, [idle_us, fixed_us], kernels[member], counts[member])
+            execution(cost, moved, [graph_us, fixed_us], kernels[member], counts[member])
         };
         Ok(costs.iter().zip(moved(&costs)).enumerate().map(step).collect())
     }
@@ -170,32 +186,88 @@ impl Graph {
             let both = read.iter().zip(&written);
             let bytes = both.map(|(read, written)| read + is_kept * written);
             let spills: Vec<Spill> = bytes.map(|bytes| Spill { bytes, ..Spill::default() }).collect();
-            let mut costs = self.costs(compiled, &spills)?;
-            if let Some(most_ahead_us) = most_ahead_us(compiled) {
-                for cost in &mut costs {
-                    cost.run_ahead(most_ahead_us, most_ahead_us);
-                }
+            let mut costs = self.own_costs(compiled, &spills)?;
+            for cost in &mut costs {
+                cost.run_far_ahead(compiled.fetched_ahead_bytes.value);
             }
+            let costs = self.of_members(&costs);
             Ok(costs.iter().map(|cost| [cost.micros(), cost.traffic_us]).collect())
         };
         let of_row = |read: &[f64]| Ok([of_case(read, 0.0)?, of_case(read, 1.0)?]);
         Ok([of_row(&vec![0.0; read.len()])?, of_row(&read)?, of_row(&begun)?])
     }
 
+    /// How far the memory can be ahead at the end of each member, in any graph of some of the `members`, which are
+    /// those of this graph.
+    ///
+    /// # Errors
+    /// As [`Self::micros`].
+    pub(crate) fn most_ahead(
+        &self,
+        members: &[Member<'_>],
+        compiled: &CompiledGraphs,
+    ) -> Result<Vec<MostAhead>> {
+        let own = self.own_costs(compiled, &vec![Spill::default(); self.spills.len()])?;
+        let weights = self.of_members(&own);
+        let us_per_byte = |cost: &Cost| cost.traffic_us / cost.weight_bytes;
+        let mut slowest: Vec<&Cost> = weights.iter().filter(|cost| cost.weight_bytes > 0.0).collect();
+        slowest.sort_by(|one, other| us_per_byte(other).total_cmp(&us_per_byte(one)));
+        let by_tile_us = |bytes: f64| bytes / compiled.bandwidth_gbps.value / NANOS_PER_MICRO;
+        let fetched = |next: &[&Cost]| {
+            let (mut place, mut us) = (compiled.fetched_ahead_bytes.value, 0.0);
+            for cost in next.iter().chain(&slowest) {
+                let bytes = cost.weight_bytes.min(place);
+                // Spilled tensors in their place move at the rate of tiles.
+                us += cost.traffic_us_of(bytes).max(by_tile_us(bytes));
+                place -= bytes;
+            }
+            Picos::from_micros(us + by_tile_us(place))
+        };
+        let last_read = |member: &Member<'_>| {
+            let inside = member.reads.iter().filter_map(|&(_, read)| match read {
+                Producer::Member(member) => Some(member),
+                Producer::Outside(_) => None,
+            });
+            inside.max()
+        };
+        let reads: Vec<Option<usize>> = members.iter().map(last_read).collect();
+        let of = |index: usize| {
+            let (mut since, mut next, mut bytes) = (index, Vec::new(), 0.0);
+            for (read, cost) in reads.iter().zip(&weights).skip(index + 1) {
+                let Some(read) = read.filter(|_| bytes < compiled.fetched_ahead_bytes.value) else { break };
+                since = since.min(read);
+                bytes += cost.weight_bytes;
+                next.push(cost);
+            }
+            MostAhead { since, in_graphs_since: fetched(&next), in_any: fetched(&[]) }
+        };
+        Ok((0..members.len()).map(of).collect())
+    }
+
+    /// The costs of each member, with what is fetched ahead.
     fn costs(&self, compiled: &CompiledGraphs, spills: &[Spill]) -> Result<Vec<Cost>> {
+        let mut costs = self.own_costs(compiled, spills)?;
+        rates::run_ahead(&mut costs, compiled.fetched_ahead_bytes.value);
+        Ok(self.of_members(&costs))
+    }
+
+    /// The cost of each operator, none of its traffic done ahead.
+    fn own_costs(&self, compiled: &CompiledGraphs, spills: &[Spill]) -> Result<Vec<Cost>> {
         let rates = self.formats.iter().map(|&format| Rates::of(compiled, format));
         let rates = rates.collect::<Result<Vec<Rates<'_>>>>()?;
-        let mut costs = vec![Cost::default(); self.formats.len()];
-        let (mut ahead_us, most_ahead_us) = (0.0, most_ahead_us(compiled));
-        for (operator, &spilled) in self.operators.all.iter().zip(spills) {
-            let mut cost = rates[operator.member].cost(&operator.work, spilled);
-            if let Some(most_ahead_us) = most_ahead_us {
-                ahead_us = cost.run_ahead(ahead_us, most_ahead_us);
-            }
-            costs[operator.member] += cost;
-            costs[operator.member].ahead_us = ahead_us;
+        let both = self.operators.all.iter().zip(spills);
+        Ok(both.map(|(operator, &spill)| rates[operator.member].cost(&operator.work, spill)).collect())
+    }
+
+    /// The costs of each member's operators together.
+    fn of_members(&self, costs: &[Cost]) -> Vec<Cost> {
+        let mut sums = vec![Cost::default(); self.formats.len()];
+        for (operator, &cost) in self.operators.all.iter().zip(costs) {
+            let sum = &mut sums[operator.member];
+            *sum += cost;
+            sum.ahead_us = cost.ahead_us;
         }
-        Ok(costs)
+        sums
     }
 }
 

@@ -41,7 +41,8 @@ impl Mover<'_, '_, '_> {
         if self.is_relaxed() {
             let fetched = step.now.fetched + traffic;
             *end = (*end).max(fetched);
-            step.now.fetched = fetched.max(end.saturating_sub(self.model.most_ahead));
+            let most_ahead = self.model.on_npu[stage].most_ahead.in_graph_from(step.now.graph - 1);
+            step.now.fetched = fetched.max(end.saturating_sub(most_ahead));
         }
         let end = *end;
         if step.now.graph == running {
@@ -54,7 +55,7 @@ impl Mover<'_, '_, '_> {
     /// continue a graph with a result of it that was not kept.
     fn in_graph(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<(Price, Picos)> {
         let model = self.model;
-        let OnNpu { within, least, in_graphs } = &model.on_npu[stage];
+        let OnNpu { within, least, in_graphs, .. } = &model.on_npu[stage];
         let own = |case: usize| {
             let [time, traffic] = in_graphs[case][usize::from(way.is_kept)];
             (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)

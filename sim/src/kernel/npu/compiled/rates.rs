@@ -58,19 +58,52 @@ impl Cost {
         [self.weight_bytes, self.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64))
     }
 
-    /// Sets the time when the memory is `ahead_us` of traffic ahead of the operator. Returns how far it is
-    /// ahead of the next one, at most `most_ahead_us`.
-    pub(super) fn run_ahead(&mut self, ahead_us: f64, most_ahead_us: f64) -> f64 {
+    /// Bytes of all traffic.
+    fn traffic_bytes(&self) -> f64 {
+        self.weight_bytes + self.spilled_bytes
+    }
+
+    /// Time to move the first `bytes` of its traffic, at most all of it.
+    pub(super) fn traffic_us_of(&self, bytes: f64) -> f64 {
+        let all = self.traffic_bytes();
+        if bytes < all { self.traffic_us * bytes / all } else { self.traffic_us }
+    }
+
+    /// Sets the time when `ahead_us` of its traffic is done before it starts.
+    fn run_ahead(&mut self, ahead_us: f64) {
         self.working_us = self.compute_us.max(self.traffic_us - ahead_us - self.fixed_us);
-        (ahead_us + self.micros() - self.traffic_us).min(most_ahead_us)
+    }
+
+    /// Sets the least time in any graph: all of its traffic that there is place for is done before it starts.
+    pub(super) fn run_far_ahead(&mut self, place: f64) {
+        self.run_ahead(self.traffic_us_of(place));
     }
 }
 
-/// Time by which the memory can be ahead of the operators, in microseconds; `None` if weights are not
-/// fetched ahead.
-pub(crate) fn most_ahead_us(compiled: &CompiledGraphs) -> Option<f64> {
-    let bytes = compiled.fetched_ahead_bytes.as_ref()?.value;
-    Some(bytes / compiled.bandwidth_gbps.value / NANOS_PER_MICRO)
+/// Sets the times of the operators of a graph, in order: before each, the memory has moved at most `place` bytes
+/// of what it and its successors move.
+pub(super) fn run_ahead(costs: &mut [Cost], mut place: f64) {
+    // There is place for all that the operators after `current` until `end` move, and for `place` bytes more.
+    let (mut end, mut whole_us) = (0, 0.0);
+    let mut ahead_us = 0.0_f64;
+    for current in 0..costs.len() {
+        costs[current].run_ahead(ahead_us);
+        let cost = costs[current];
+        if end > current {
+            whole_us -= cost.traffic_us;
+            place += cost.traffic_bytes();
+        } else {
+            end = current + 1;
+        }
+        while let Some(next) = costs.get(end).filter(|next| next.traffic_bytes() <= place) {
+            whole_us += next.traffic_us;
+            place -= next.traffic_bytes();
+            end += 1;
+        }
+        let begun_us = costs.get(end).map_or(0.0, |next| next.traffic_us_of(place));
+        ahead_us = (ahead_us + cost.micros() - cost.traffic_us).min(whole_us + begun_us);
+        costs[current].ahead_us = ahead_us;
+    }
 }
 
 /// The rates of one number format.
@@ -198,8 +231,7 @@ impl<'a> Rates<'a> {
         let relaid = micros(bytes, compiled.layout_change_gbps.value);
         let by_shape = if work.tokens { micros(bytes, compiled.token_gbps.value) } else { operands };
         let nonlinear = compiled.nonlinear_elements_per_ns.value * self.vector;
-        let weights = compiled.fetched_ahead_bytes.as_ref().map_or(0.0, |_| work.weights * self.weight_bytes);
-        let weights = micros(weights, compiled.on_chip_gbps.value);
+        let weights = micros(work.weights * self.weight_bytes, compiled.on_chip_gbps.value);
         let products =
             micros(work.multiply_accumulates, compiled.multiply_accumulates_per_ns.value * self.product);
         match work.kernel {
