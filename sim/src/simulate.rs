@@ -291,7 +291,7 @@ impl<'a> Simulator<'a> {
             *entry = entry.scale(factor);
             for InGraph { phases, least, most_ahead, .. } in stages.iter_mut().flatten() {
                 phases.stretch(factor);
-                for time in [&mut most_ahead.in_graphs_since, &mut most_ahead.in_any] {
+                for time in [&mut most_ahead.in_graphs_with, &mut most_ahead.in_any] {
                     *time = time.scale(factor) + compiled_graphs::ROUNDING;
                 }
                 for time in least.as_flattened_mut().as_flattened_mut() {

@@ -6,7 +6,7 @@
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
-use crate::kernel::npu::compiled::{Graph, Kernel, Member, MostAhead, Producer};
+use crate::kernel::npu::compiled::{Graph, Kernel, Member, MostAhead, Producer, most_ahead};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan};
 use crate::units::{Bytes, Picos};
@@ -129,12 +129,16 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let without_graph =
         CompiledGraphs { graph_us: Quantity { value: 0.0, ..compiled.graph_us.clone() }, ..compiled.clone() };
     let is_compiled = |layer: &Layer| npu.compiler(layer.data_type).is_some();
-    for members_of in graphs(stages, &plan, is_compiled) {
-        let members = members(stages, &members_of, &positions);
-        let graph = Graph::new(&members, compiled.on_chip_bytes.value)?;
+    let members_of = graphs(stages, &plan, is_compiled);
+    let with_members = |members_of: &Vec<usize>| {
+        let members = members(stages, members_of, &positions);
+        Ok((Graph::new(&members, compiled.on_chip_bytes.value)?, members))
+    };
+    let graphs = members_of.iter().map(with_members).collect::<Result<Vec<(Graph, Vec<Member<'_>>)>>>()?;
+    let most_ahead = most_ahead(&graphs, compiled)?;
+    for (((graph, members), members_of), most_ahead) in graphs.iter().zip(&members_of).zip(most_ahead) {
         let executions = graph.execute(&without_graph)?;
-        let least = graph.least_micros(&members, compiled)?;
-        let most_ahead = graph.most_ahead(&members, compiled)?;
+        let least = graph.least_micros(members, compiled)?;
         for (member, (&stage, execution)) in members_of.iter().zip(executions).enumerate() {
             let bytes = execution.detail.weights + execution.detail.spilled;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
@@ -144,9 +148,9 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
                     [least.saturating_sub(ROUNDING), traffic.saturating_sub(ROUNDING)]
                 })
             });
-            let MostAhead { since, in_graphs_since, in_any } = most_ahead[member];
-            let [in_graphs_since, in_any] = [in_graphs_since, in_any].map(|ahead| ahead + ROUNDING);
-            let most_ahead = MostAhead { since: members_of[since], in_graphs_since, in_any };
+            let MostAhead { with, in_graphs_with, in_any } = most_ahead[member];
+            let [in_graphs_with, in_any] = [in_graphs_with, in_any].map(|ahead| ahead + ROUNDING);
+            let most_ahead = MostAhead { with: members_of[with], in_graphs_with, in_any };
             inside[stage] = Some(InGraph { phases, bytes, detail, least, most_ahead });
         }
     }

@@ -11,6 +11,7 @@
 //! fits in the device profile. Based on: Qualcomm's published times of whole models on four
 //! Snapdragons (`data/aihub`).
 
+mod ahead;
 mod on_chip;
 mod operators;
 mod rates;
@@ -21,10 +22,11 @@ mod tests;
 
 use serde::Serialize;
 
+pub(crate) use self::ahead::{MostAhead, most_ahead};
 use self::rates::{Cost, Rates, Spill};
 use crate::device::CompiledGraphs;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result, largest};
-use crate::units::{Bytes, NANOS_PER_MICRO, Picos};
+use crate::units::{Bytes, Picos};
 use crate::workload::{DataType, Layer};
 use operators::{Operators, kernel_of};
 
@@ -83,25 +85,6 @@ pub struct Step {
     pub weights: Bytes,
     /// Bytes of spilled tensors, written to DRAM or read back.
     pub spilled: Bytes,
-}
-
-/// Upper bounds on how far the memory is ahead at the end of a member. A graph goes on with the next member that
-/// reads a result of it, or ends before that one, so what follows in it is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MostAhead {
-    /// The last member with which a graph can begin for the next members to read results of it.
-    pub(crate) since: usize,
-    /// In graphs that begin with it or before.
-    pub(crate) in_graphs_since: Picos,
-    /// In any graph.
-    pub(crate) in_any: Picos,
-}
-
-impl MostAhead {
-    /// The bound in a graph that begins with `member`.
-    pub(crate) fn in_graph_from(self, member: usize) -> Picos {
-        if member <= self.since { self.in_graphs_since } else { self.in_any }
-    }
 }
 
 /// A compiled graph. Independent of the rates, so that a fit builds it only once.
@@ -197,57 +180,16 @@ impl Graph {
         Ok([of_row(&vec![0.0; read.len()])?, of_row(&read)?, of_row(&begun)?])
     }
 
-    /// How far the memory can be ahead at the end of each member, in any graph of some of the `members`, which are
-    /// those of this graph.
-    ///
-    /// # Errors
-    /// As [`Self::micros`].
-    pub(crate) fn most_ahead(
-        &self,
-        members: &[Member<'_>],
-        compiled: &CompiledGraphs,
-    ) -> Result<Vec<MostAhead>> {
+    /// The costs of each member's weights alone.
+    fn weights(&self, compiled: &CompiledGraphs) -> Result<Vec<Cost>> {
         let own = self.own_costs(compiled, &vec![Spill::default(); self.spills.len()])?;
-        let weights = self.of_members(&own);
-        let us_per_byte = |cost: &Cost| cost.traffic_us / cost.weight_bytes;
-        let mut slowest: Vec<&Cost> = weights.iter().filter(|cost| cost.weight_bytes > 0.0).collect();
-        slowest.sort_by(|one, other| us_per_byte(other).total_cmp(&us_per_byte(one)));
-        let by_tile_us = |bytes: f64| bytes / compiled.bandwidth_gbps.value / NANOS_PER_MICRO;
-        let fetched = |next: &[&Cost]| {
-            let (mut place, mut us) = (compiled.fetched_ahead_bytes.value, 0.0);
-            for cost in next.iter().chain(&slowest) {
-                let bytes = cost.weight_bytes.min(place);
-                // Spilled tensors in their place move at the rate of tiles.
-                us += cost.traffic_us_of(bytes).max(by_tile_us(bytes));
-                place -= bytes;
-            }
-            Picos::from_micros(us + by_tile_us(place))
-        };
-        let last_read = |member: &Member<'_>| {
-            let inside = member.reads.iter().filter_map(|&(_, read)| match read {
-                Producer::Member(member) => Some(member),
-                Producer::Outside(_) => None,
-            });
-            inside.max()
-        };
-        let reads: Vec<Option<usize>> = members.iter().map(last_read).collect();
-        let of = |index: usize| {
-            let (mut since, mut next, mut bytes) = (index, Vec::new(), 0.0);
-            for (read, cost) in reads.iter().zip(&weights).skip(index + 1) {
-                let Some(read) = read.filter(|_| bytes < compiled.fetched_ahead_bytes.value) else { break };
-                since = since.min(read);
-                bytes += cost.weight_bytes;
-                next.push(cost);
-            }
-            MostAhead { since, in_graphs_since: fetched(&next), in_any: fetched(&[]) }
-        };
-        Ok((0..members.len()).map(of).collect())
+        Ok(self.of_members(&own))
     }
 
     /// The costs of each member, with what is fetched ahead.
     fn costs(&self, compiled: &CompiledGraphs, spills: &[Spill]) -> Result<Vec<Cost>> {
         let mut costs = self.own_costs(compiled, spills)?;
-        rates::run_ahead(&mut costs, compiled.fetched_ahead_bytes.value);
+        ahead::run_ahead(&mut costs, compiled.fetched_ahead_bytes.value);
         Ok(self.of_members(&costs))
     }
 

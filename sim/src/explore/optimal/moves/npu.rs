@@ -9,6 +9,7 @@ use super::{Mover, NPU, Step};
 use crate::device::ProcessorKind;
 use crate::explore::optimal::model::{ANY, BEGUN, INSIDE, OnNpu};
 use crate::explore::optimal::{Place, Price};
+use crate::kernel::npu::compiled::MostAhead;
 use crate::units::Picos;
 
 /// How a stage on the NPU is in a graph.
@@ -41,7 +42,10 @@ impl Mover<'_, '_, '_> {
         if self.is_relaxed() {
             let fetched = step.now.fetched + traffic;
             *end = (*end).max(fetched);
-            let most_ahead = self.model.on_npu[stage].most_ahead.in_graph_from(step.now.graph - 1);
+            let MostAhead { with, in_graphs_with, in_any } = self.model.on_npu[stage].most_ahead;
+            let is_inside = |place: &Place| place.of_npu && with + 1 >= step.now.graph;
+            let is_with = with == stage || step.places.get(with).is_some_and(is_inside);
+            let most_ahead = if is_with { in_graphs_with } else { in_any };
             step.now.fetched = fetched.max(end.saturating_sub(most_ahead));
         }
         let end = *end;

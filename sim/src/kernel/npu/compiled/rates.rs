@@ -59,7 +59,7 @@ impl Cost {
     }
 
     /// Bytes of all traffic.
-    fn traffic_bytes(&self) -> f64 {
+    pub(super) fn traffic_bytes(&self) -> f64 {
         self.weight_bytes + self.spilled_bytes
     }
 
@@ -70,39 +70,13 @@ impl Cost {
     }
 
     /// Sets the time when `ahead_us` of its traffic is done before it starts.
-    fn run_ahead(&mut self, ahead_us: f64) {
+    pub(super) fn run_ahead(&mut self, ahead_us: f64) {
         self.working_us = self.compute_us.max(self.traffic_us - ahead_us - self.fixed_us);
     }
 
     /// Sets the least time in any graph: all of its traffic that there is place for is done before it starts.
     pub(super) fn run_far_ahead(&mut self, place: f64) {
         self.run_ahead(self.traffic_us_of(place));
-    }
-}
-
-/// Sets the times of the operators of a graph, in order: before each, the memory has moved at most `place` bytes
-/// of what it and its successors move.
-pub(super) fn run_ahead(costs: &mut [Cost], mut place: f64) {
-    // There is place for all that the operators after `current` until `end` move, and for `place` bytes more.
-    let (mut end, mut whole_us) = (0, 0.0);
-    let mut ahead_us = 0.0_f64;
-    for current in 0..costs.len() {
-        costs[current].run_ahead(ahead_us);
-        let cost = costs[current];
-        if end > current {
-            whole_us -= cost.traffic_us;
-            place += cost.traffic_bytes();
-        } else {
-            end = current + 1;
-        }
-        while let Some(next) = costs.get(end).filter(|next| next.traffic_bytes() <= place) {
-            whole_us += next.traffic_us;
-            place -= next.traffic_bytes();
-            end += 1;
-        }
-        let begun_us = costs.get(end).map_or(0.0, |next| next.traffic_us_of(place));
-        ahead_us = (ahead_us + cost.micros() - cost.traffic_us).min(whole_us + begun_us);
-        costs[current].ahead_us = ahead_us;
     }
 }
 

@@ -132,10 +132,10 @@ proptest! {
             compiled.one_row_bandwidth_gbps.value *= by_row;
             compiled.fetched_ahead_bytes = Quantity::of(place.exp2(), "a test");
             let graph = Graph::new(&chain(&layers), compiled.on_chip_bytes.value).unwrap();
-            let most = graph.most_ahead(&chain(&layers), &compiled).unwrap();
-            for (cost, most) in graph.costs(&compiled, &graph.spills).unwrap().iter().zip(most) {
+            let most = most_ahead(&[(graph.clone(), chain(&layers))], &compiled).unwrap();
+            for (cost, most) in graph.costs(&compiled, &graph.spills).unwrap().iter().zip(&most[0]) {
                 let ahead = Picos::from_micros(cost.ahead_us);
-                assert!(ahead <= most.in_graphs_since.min(most.in_any) + Picos(1), "{cost:?} {most:?}");
+                assert!(ahead <= most.in_graphs_with.min(most.in_any) + Picos(1), "{cost:?} {most:?}");
             }
             graph.micros(&compiled).unwrap()
         };
