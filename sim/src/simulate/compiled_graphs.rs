@@ -198,8 +198,8 @@ pub(super) fn alone(layer: &Layer, parameters: &CompiledGraphs) -> Result<(Phase
 /// The stages of each compiled graph, in the order in which the plan submits them to the NPU. A graph waits for its
 /// inputs before it starts, and hands its results out at its end. So it ends before a stage that another processor
 /// computes from its results, before a stage to which another processor hands an input over, and before the first that
-/// reads a joined result. Where processors
-/// take turns, every earlier result is there when a graph starts, which ends at the next turn.
+/// reads a joined result. Where processors take turns, every earlier result is there when a graph starts, which ends at
+/// the next turn.
 fn graphs(stages: &[Stage], plan: &Plan, is_compiled: impl Fn(&Layer) -> bool) -> Vec<Vec<usize>> {
     let mut graphs: Vec<Vec<usize>> = Vec::new();
     // Number of graphs until each stage's, and whether the NPU has each stage's result.
