@@ -261,7 +261,7 @@ impl<S: TraceSink> Run<'_, S> {
         let Engine { calendar, memory, .. } = &mut *self.engine;
         let now = calendar.now();
         let date = memory.settle(now, self.capacity);
-        self.sink.memory(now, BytesPerSecond(memory.rates().map(|(_, rate)| rate.0).sum()));
+        self.sink.memory(now, BytesPerSecond(memory.rates().fold(0.0, |total, (_, rate)| total + rate.0)));
         for (task, rate) in memory.rates() {
             self.sink.flow(now, task, rate);
         }

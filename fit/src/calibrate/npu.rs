@@ -232,7 +232,8 @@ fn without_common_errors(graphs: &[&MeasuredGraph<'_>], predicted_us: &[f64], me
     if spread(&by_times) < COMMON_SPREAD * spread(&by_rules) {
         let errors: Vec<f64> = by_times.iter().zip(&by_rules).map(|(time, rule)| time - rule).collect();
         let of_all = median(&errors).unwrap_or_default();
-        let networks: BTreeSet<&str> = graphs.iter().map(|graph| graph.run.network.as_str()).collect();
+        let paired = graphs.iter().filter(|graph| graph.known_us.is_some());
+        let networks: BTreeSet<&str> = paired.map(|graph| graph.run.network.as_str()).collect();
         let chance = COMMON_DEVIATIONS * RELATIVE_ERROR / (networks.len() as f64).sqrt();
         let kept = if of_all.abs() > chance { of_all.exp() } else { 1.0 };
         for ((graph, predicted_us), measured_us) in graphs.iter().zip(predicted_us).zip(measured_us) {
