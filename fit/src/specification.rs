@@ -233,14 +233,13 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
     let (facts, units) = GpuFacts::find(name)?;
     let missing = |what: &str| refused("--gpu", text, &format!("a GPU with a known {what}, or none"));
     let family: GpuFamily = facts.family().ok_or_else(|| missing("family"))?;
-    // TFLite's delegate counts one compute unit for an Adreno that it does not know.
-    let is_single = family.rules().maker == "Qualcomm";
-    let units = units.or(facts.units()).or(is_single.then_some(1));
+    let rate =
+        |units: u32| facts.multiply_accumulates_per_cycle(units).ok_or_else(|| missing("arithmetic rate"));
+    // Without a rate, a number of cores does not help.
+    rate(1)?;
     let many_sizes =
         || refused("--gpu", text, &format!("a GPU with its number of cores, as {name}mc7@{clock_mhz}"));
-    let compute_units = units.ok_or_else(many_sizes)?;
-    let rate =
-        facts.multiply_accumulates_per_cycle(compute_units).ok_or_else(|| missing("arithmetic rate"))?;
+    let compute_units = units.or(facts.units()).ok_or_else(many_sizes)?;
     let source = |source: &str| format!("{name}: {source}");
     let certainty = if facts.is_uncertain() { " (a value nobody verified)" } else { "" };
     Ok(Gpu {
@@ -251,7 +250,7 @@ fn gpu(part: &Part, like: &Gpu) -> Result<Gpu, InputError> {
         simd_width: family.rules().wave_threads,
         clock_mhz: Some(Quantity::of(clock_mhz, part.cited())),
         multiply_accumulates_per_cycle: Some(Quantity::of(
-            rate,
+            rate(compute_units)?,
             source(&format!("{}{certainty}", facts.fma_source)),
         )),
         residency: Vec::new(),
@@ -303,6 +302,24 @@ mod tests {
             "Apple A19",
         ];
         assert_eq!(unknown, expected);
+    }
+
+    #[test]
+    fn no_compute_unit_is_as_wide_as_a_whole_gpu() {
+        let like = Profile::load("pixel4").unwrap();
+        for system in SYSTEMS.iter() {
+            let Ok(profile) = Specification::of(&system.soc).unwrap().profile("made", &like) else {
+                continue;
+            };
+            let Some(gpu) = profile.gpu else { continue };
+            let rate = gpu.multiply_accumulates_per_cycle.unwrap().value;
+            assert!(
+                rate / f64::from(gpu.compute_units) <= 1024.0,
+                "{}: {rate} on {}",
+                gpu.name,
+                gpu.compute_units
+            );
+        }
     }
 
     #[test]

@@ -47,6 +47,12 @@ const DISPATCHER: ProcessorId = ProcessorId(HOST.0 + 1);
 /// The host's thread that submits batches to the GPU, and the one that reads their results back.
 const SUBMITTER: ProcessorId = ProcessorId(HOST.0 + 2);
 const READER: ProcessorId = ProcessorId(HOST.0 + 3);
+/// Number of queues: of the processors and of the host's threads.
+const QUEUES: usize = READER.0 as usize + 1;
+
+/// Growth of a batch's latency during the measured batches, as a fraction of the period, from which the pipeline is
+/// still filling.
+const FILLING: f64 = 1e-3;
 
 /// How batches are streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -114,11 +120,11 @@ pub struct Stream {
     pub period: Picos,
     /// Throughput, in batches per second.
     pub batches_per_second: f64,
-    /// From the start of the host's work for a batch to its last result, on average.
+    /// From the start of the host's work for a batch to its last result, on average over batches of a stream that has
+    /// no end. A stream fills slowly where the host is hardly faster than the processors.
     #[serde(rename = "batch_latency_ps")]
     pub batch_latency: Picos,
-    /// Busy time of the host and of each processor with tasks, in percent of the measured
-    /// time.
+    /// Busy time of the host and of each processor with tasks, in percent of the period.
     pub busy_percent: Vec<(String, f64)>,
 }
 
@@ -139,11 +145,11 @@ impl Simulator<'_> {
         pipeline: &Pipeline,
         stretch: &[f64],
     ) -> Result<Stream> {
-        let (measured, warm_up) = (pipeline.measured(), WARM_UP.max(pipeline.depth));
-        let batches = [pipeline.depth, measured + 2 * warm_up];
+        let warm_up = WARM_UP.max(pipeline.depth);
+        let batches = [pipeline.depth, pipeline.measured() + 2 * warm_up];
         let written = Written::new((lowered, stretch), pipeline.host(stages), batches, &mut self.program);
         self.run_program("the stream of batches", &mut NoTrace)?;
-        Ok(self.read_stream(lowered, &written, [warm_up, measured]))
+        Ok(self.read_stream(lowered, &written, pipeline, warm_up))
     }
 
     /// Uncontended busy time of each processor in one batch of a stream under `plan`.
@@ -174,51 +180,44 @@ impl Simulator<'_> {
         Ok(sums)
     }
 
-    fn read_stream(&self, lowered: &Lowered, written: &Written, [warm_up, measured]: [u32; 2]) -> Stream {
+    fn read_stream(&self, lowered: &Lowered, written: &Written, pipeline: &Pipeline, warm_up: u32) -> Stream {
+        let measured = warm_up..warm_up + pipeline.measured();
         let end = |batch: u32| {
             let tasks = &written.tasks[batch as usize];
             let dispatched = written.dispatches[batch as usize];
             let tasks = tasks.iter().copied().chain([dispatched]);
             tasks.map(|task| self.engine.finish(task)).max().unwrap_or_default()
         };
-        let measured_batches = warm_up..warm_up + measured;
-        let (from, to) = (end(warm_up - 1), end(warm_up + measured - 1));
-        let length = to.saturating_sub(from);
+        let busy = self.busy_per_batch(lowered, written, &measured);
+        let length = end(measured.end - 1).saturating_sub(end(measured.start - 1));
+        // No less than the busiest thread or processor, even where the first and the last measured batch end at
+        // different points of a round.
         let period =
-            Picos(length.0 / u64::from(measured)).max(self.work(lowered, written, &measured_batches));
-        let latencies = measured_batches.clone().map(|batch| {
-            let start = self.engine.start(written.gaps[batch as usize]);
-            end(batch).saturating_sub(start)
-        });
-        let batch_latency = Picos(latencies.map(|latency| latency.0).sum::<u64>() / u64::from(measured));
-        let busy = |tasks: &mut dyn Iterator<Item = TaskId>| {
-            let inside = tasks.map(|task| {
-                let [start, finish] =
-                    [self.engine.start(task), self.engine.finish(task)].map(|time| time.clamp(from, to));
-                (finish - start).0
-            });
-            100.0 * inside.sum::<u64>() as f64 / length.0.max(1) as f64
+            Picos(length.0 / u64::from(pipeline.measured())).max(busy.into_iter().max().unwrap_or_default());
+        let latency = |batches: Range<u32>| {
+            let count = u64::from(batches.end - batches.start);
+            let latencies = batches.map(|batch| end(batch) - self.engine.start(written.gaps[batch as usize]));
+            Picos(latencies.map(|latency| latency.0).sum::<u64>() / count)
         };
-        let mut busy_percent = vec![("host".to_owned(), busy(&mut written.gaps.iter().copied()))];
-        for processor in ProcessorKind::ALL {
-            let of_processor = || {
-                let is_on = |&index: &usize| queue(&lowered.tasks[index]) == processor.id();
-                (0..lowered.tasks.len())
-                    .filter(is_on)
-                    .flat_map(|index| written.tasks.iter().map(move |tasks| tasks[index]))
-            };
-            if of_processor().next().is_some() {
-                busy_percent.push((format!("{processor:?}").to_lowercase(), busy(&mut of_processor())));
-            }
-        }
-        let batches_per_second = 1.0 / period.as_seconds();
-        Stream { period, batches_per_second, batch_latency, busy_percent }
+        let first = latency(measured.start - pipeline.depth..measured.start);
+        let last = latency(measured.end - pipeline.depth..measured.end);
+        let is_filling = period > busy[usize::from(HOST.0)] && last > first + period.scale(FILLING);
+        // A host that is faster than the processors gets ahead of them until as many batches as may be in flight wait.
+        let full = Picos(period.0 * u64::from(pipeline.depth));
+        let batch_latency = if is_filling { full } else { latency(measured) };
+        let mut shown = vec![("host".to_owned(), HOST)];
+        let used = ProcessorKind::ALL
+            .into_iter()
+            .filter(|processor| lowered.tasks.iter().any(|task| queue(task) == processor.id()));
+        shown.extend(used.map(|processor| (format!("{processor:?}").to_lowercase(), processor.id())));
+        let percent = |on: ProcessorId| 100.0 * busy[usize::from(on.0)].0 as f64 / period.0.max(1) as f64;
+        let busy_percent = shown.into_iter().map(|(name, on)| (name, percent(on))).collect();
+        Stream { period, batches_per_second: 1.0 / period.as_seconds(), batch_latency, busy_percent }
     }
 
-    /// Mean busy time per batch of the busiest of the host's threads and the processors, over `batches`. It is a lower
-    /// bound of the period, even where the first and the last measured batch end at different points of a round.
-    fn work(&self, lowered: &Lowered, written: &Written, batches: &Range<u32>) -> Picos {
-        let mut busy = [Picos::ZERO; READER.0 as usize + 1];
+    /// Mean busy time per batch of each of the host's threads and the processors, over `batches`.
+    fn busy_per_batch(&self, lowered: &Lowered, written: &Written, batches: &Range<u32>) -> [Picos; QUEUES] {
+        let mut busy = [Picos::ZERO; QUEUES];
         let length = |task: TaskId| self.engine.finish(task) - self.engine.start(task);
         for batch in batches.start as usize..batches.end as usize {
             busy[usize::from(HOST.0)] += length(written.gaps[batch]);
@@ -226,8 +225,7 @@ impl Simulator<'_> {
                 busy[usize::from(queue(priced).0)] += length(task);
             }
         }
-        let all = busy.into_iter().max().unwrap_or_default();
-        Picos(all.0 / batches.len().max(1) as u64)
+        busy.map(|busy| Picos(busy.0 / batches.len().max(1) as u64))
     }
 }
 
@@ -305,6 +303,19 @@ mod tests {
         let expected = one.period.as_seconds() / (one.period.as_seconds() - gap);
         assert!((gain - expected).abs() < 1e-6, "{gain} {expected}");
         assert!(two.busy_percent.iter().any(|(name, busy)| name == "gpu" && *busy > 99.9), "{two:?}");
+    }
+
+    #[test]
+    fn a_host_that_is_hardly_faster_than_the_gpu_gets_ahead_of_it_until_all_batches_wait() {
+        let profile = Profile::load("pixel4").unwrap();
+        let period = stream(&profile, 0, 2, 0.0).period;
+        let streamed = stream(&profile, 0, 8, 0.97 * period.as_micros());
+        assert_eq!(streamed.period, period);
+        assert!((streamed.batch_latency.as_micros() / period.as_micros() - 8.0).abs() < 0.01, "{streamed:?}");
+        assert!((streamed.busy_percent[0].1 - 97.0).abs() < 0.1, "{streamed:?}");
+        // A slower host is never ahead.
+        let slower = stream(&profile, 0, 8, 1.03 * period.as_micros());
+        assert!((slower.batch_latency.as_micros() / period.as_micros() - 2.03).abs() < 0.01, "{slower:?}");
     }
 
     #[test]
