@@ -22,7 +22,8 @@ use coexec_sim::{KernelTable, ProcessorKind, Profile};
 use crate::output::record;
 use crate::validate::{warn_of_implausible, warn_of_other_device};
 use crate::{
-    Calibrate, Chosen, Common, DeviceRuns, Failure, OutputFile, Progress, Result, output, points, runs, why,
+    Calibrate, Chosen, Common, DeviceRuns, Failure, OutputFile, Progress, Result, Runs, output, points, runs,
+    why,
 };
 use fit::{Fitted, fit};
 use stated::{ENOUGH_MODELS, still_stated, with_stated, without_contradicted};
@@ -143,6 +144,30 @@ fn warn_of_refit(profile: &Profile, measured: &DeviceRuns, prior: &Chosen, commo
     }
 }
 
+/// Leaves out the runs of coexec's own CPU kernels, unless `--library` says what they are fitted to: they say nothing
+/// about a framework's kernels, which the profile has.
+fn leave_own_kernels_out(
+    profile: &Profile,
+    measured: &mut DeviceRuns,
+    options: &Runs,
+    common: &Common,
+) -> Result<()> {
+    let is_asked = options.library.is_some() || profile.cpu.has_only_coexec();
+    if is_asked || !measured.is_own() || measured.runs.cpu.is_empty() {
+        return Ok(());
+    }
+    let count = why::counted(measured.runs.cpu.len() as u64, "run");
+    let why = format!("{count} on the CPU: `run` has kernels of its own, the profile those of frameworks");
+    let remedy =
+        "--library coexec fits tables of their own to them, with which `explore --library coexec` plans";
+    measured.runs.cpu.clear();
+    if measured.runs.count() == 0 {
+        return Err(Failure::usage(format!("nothing is left to fit to without {why}"), remedy));
+    }
+    common.note(format_args!("not used: {why} ({remedy})"));
+    Ok(())
+}
+
 /// The runs to fit to, reduced to the requested number; warns if there are too few for a fit.
 fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Result<DeviceRuns> {
     let mut measured = runs::measured(profile, runs::path(&options.runs)?, &options.runs, common)?;
@@ -152,6 +177,7 @@ fn runs_to_fit(profile: &Profile, options: &Calibrate, common: &Common) -> Resul
             "compare them with its predictions: `coexec validate`",
         ));
     }
+    leave_own_kernels_out(profile, &mut measured, &options.runs, common)?;
     // No parameter is fitted to networks under plans; `validate` compares them.
     measured.runs.planned.clear();
     let count = measured.runs.count();

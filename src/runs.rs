@@ -69,6 +69,11 @@ impl DeviceRuns {
         format!("{data}{} runs of {}{drawn}", self.runs.count(), self.device)
     }
 
+    /// Whether `run` or `probe` measured them.
+    pub(crate) fn is_own(&self) -> bool {
+        !self.fingerprints.is_empty()
+    }
+
     /// Whether the profile was fitted to these runs, or to a draw of them.
     pub(crate) fn set(&self, profile: &Profile) -> bool {
         let digest = profile.calibration.as_ref().and_then(|calibration| calibration.runs_digest.as_ref());

@@ -160,7 +160,8 @@ fn validate_says_what_times_by_the_host_s_clock_cover() {
 fn own_runs_calibrate_both_processors() {
     let folder = tempfile::tempdir().unwrap();
     write_runs(&folder.path().join("bench"), &measurements());
-    let line = "calibrate --base pixel4 --format coexec --runs bench --out bench.toml --json";
+    let line =
+        "calibrate --base pixel4 --format coexec --library xnnpack --runs bench --out bench.toml --json";
     let report = coexec_in(folder.path(), words(line)).json();
     assert_eq!(report["cpu_tables"][0]["runs"], 55, "{report}");
     let source = Profile::load(folder.path().join("bench.toml").to_str().unwrap()).unwrap();
@@ -173,6 +174,25 @@ fn own_runs_calibrate_both_processors() {
 }
 
 #[test]
+fn runs_of_coexec_s_own_cpu_kernels_are_not_taken_for_those_of_a_framework() {
+    let folder = tempfile::tempdir().unwrap();
+    write_runs(&folder.path().join("bench"), &measurements());
+    let calibrate = |more: &str| {
+        let line = format!("calibrate --base pixel4 --runs bench --out own.toml --json {more}");
+        coexec_in(folder.path(), words(&line))
+    };
+    let outcome = calibrate("");
+    assert!(outcome.stderr.contains("not used: 55 runs on the CPU"), "{}", outcome.stderr);
+    assert_eq!(outcome.json()["cpu_tables"].as_array().unwrap().len(), 0);
+    let tables = calibrate("--library coexec").json()["cpu_tables"].clone();
+    assert_eq!(tables[0]["library"], "coexec");
+    let on_cpu: Vec<Measurement> =
+        measurements().into_iter().filter(|run| matches!(run.processor, ExecutedOn::Cpu(_))).collect();
+    write_runs(&folder.path().join("bench"), &on_cpu);
+    calibrate("").assert_refused(&["55 runs on the CPU", "--library coexec"]);
+}
+
+#[test]
 fn a_fit_to_few_runs_states_errors_and_intervals_of_these_runs_alone() {
     let folder = tempfile::tempdir().unwrap();
     let runs =
@@ -182,7 +202,7 @@ fn a_fit_to_few_runs_states_errors_and_intervals_of_these_runs_alone() {
             [measurement(features, ExecutedOn::Gpu, time), measurement(features, on_cpu, 3.0 * time)]
         });
     write_runs(&folder.path().join("bench"), &runs.collect::<Vec<_>>());
-    let line = "calibrate --base pixel4 --runs bench --out few.toml --json";
+    let line = "calibrate --base pixel4 --library xnnpack --runs bench --out few.toml --json";
     let report = coexec_in(folder.path(), words(line)).json();
     let line = "explore mobilenet-v2 --device few.toml --threads 1 --json";
     let errors = coexec_in(folder.path(), words(line)).json()["trust"]["errors"]["common_percent"].clone();
@@ -237,7 +257,8 @@ fn runs_that_cannot_be_predicted_or_fitted_to_are_refused_with_the_reason() {
     write_runs(&folder.path().join("bench"), &runs);
     let why = ["bench holds no usable run", "the operators of network2 are not known"];
     coexec_in(folder.path(), words(VALIDATE).chain(["bench", "--limit", "1"])).assert_refused(&why);
-    coexec_in(folder.path(), words("calibrate --base pixel4 --runs bench --out x.toml")).assert_refused(&why);
+    coexec_in(folder.path(), words("calibrate --base pixel4 --library xnnpack --runs bench --out x.toml"))
+        .assert_refused(&why);
     assert!(!folder.path().join("x.toml").exists());
 }
 
