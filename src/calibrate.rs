@@ -153,7 +153,7 @@ fn leave_own_kernels_out(
     common: &Common,
 ) -> Result<()> {
     let is_asked = options.library.is_some() || profile.cpu.has_only_coexec();
-    if is_asked || !measured.is_own() || measured.runs.cpu.is_empty() {
+    if is_asked || measured.fingerprints.is_empty() || measured.runs.cpu.is_empty() {
         return Ok(());
     }
     let count = why::counted(measured.runs.cpu.len() as u64, "run");

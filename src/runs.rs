@@ -31,8 +31,8 @@ pub(crate) struct DeviceRuns {
     pub(crate) device: String,
     /// How the runs were drawn from all of them, if they were.
     drawn: Option<String>,
-    /// Conditions of coexec's own runs.
-    fingerprints: Vec<runs::Fingerprint>,
+    /// Conditions of the runs of `run` and `probe`.
+    pub(crate) fingerprints: Vec<runs::Fingerprint>,
     /// Digest of the runs; a profile with the same digest was fitted to them.
     pub(crate) digest: String,
 }
@@ -67,11 +67,6 @@ impl DeviceRuns {
         let data = self.data.map_or(String::new(), |data| format!("{data}, "));
         let drawn = self.drawn.as_ref().map_or(String::new(), |drawn| format!(", {drawn}"));
         format!("{data}{} runs of {}{drawn}", self.runs.count(), self.device)
-    }
-
-    /// Whether `run` or `probe` measured them.
-    pub(crate) fn is_own(&self) -> bool {
-        !self.fingerprints.is_empty()
     }
 
     /// Whether the profile was fitted to these runs, or to a draw of them.
