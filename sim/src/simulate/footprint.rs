@@ -33,9 +33,12 @@ pub struct Footprint {
 
 impl Footprint {
     /// The footprint of a language model under `plan`: its weights in the format of its layers, twice where
-    /// prefill and decode need different layouts, and the KV cache of all turns.
+    /// prefill and decode need different layouts, and the KV cache of all turns, or of the context of its graphs.
     pub fn of_language(task: &LanguageTask, plan: &GenerationPlan) -> Self {
-        let context = task.context_before(task.turns.len());
+        let tokens = task.context_before(task.turns.len());
+        let steps = plan.prefill.iter().chain([&plan.decode]);
+        let context =
+            steps.map(|step| plan.graphs_of(step).allocated_context(tokens)).max().unwrap_or(tokens);
         let weights_bytes = task.data_type().weight_bytes(task.model.parameters());
         Self {
             weights_bytes,

@@ -73,7 +73,7 @@ impl GenerationPlan {
     }
 
     /// The graphs of a step. A step that other processors share is not compiled as a whole.
-    fn graphs_of(&self, step: &StepPlan) -> Graphs {
+    pub(super) fn graphs_of(&self, step: &StepPlan) -> Graphs {
         match self.graphs {
             Graphs::Compiled { .. } if !step.is_npu_alone() => Graphs::Standard,
             graphs => graphs,

@@ -186,6 +186,19 @@ fn the_fastest_answer_that_fits_the_memory_is_advised() {
 }
 
 #[test]
+fn graphs_allocate_the_keys_and_values_of_their_whole_context() {
+    let device = Profile::load("oneplus11").unwrap();
+    let turn = Turn { prompt_tokens: 2100, generated_tokens: 32 };
+    let task = LanguageTask::single(language_model("llama2-7b").unwrap(), WeightFormat::W4a16, turn);
+    let results = |strategy| {
+        let answer = explore_language(Conversation::new(&device, Library::Xnnpack, &task), strategy, FAST);
+        answer.unwrap().memory.activations_bytes
+    };
+    assert_eq!(results(S::NpuGraphs), Bytes(task.model.cache_bytes(4096)));
+    assert_eq!(results(S::GpuOnly), Bytes(task.model.cache_bytes(2132)));
+}
+
+#[test]
 fn wider_weights_generate_more_slowly() {
     let device = Profile::load("snapdragon-8gen3").unwrap();
     let rate = |weights| {

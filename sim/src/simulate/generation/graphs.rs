@@ -64,6 +64,16 @@ impl Graphs {
         self.npu_execution() == NpuExecution::TokenSteps
     }
 
+    /// The number of tokens whose keys and values are allocated for `tokens`: graphs attend to all of their context.
+    pub(crate) fn allocated_context(self, tokens: u32) -> u32 {
+        match self {
+            Self::Standard | Self::MadeOnline | Self::Kernels => tokens,
+            Self::Compiled { context, contexts } => {
+                contexts.fitting_context(tokens.saturating_sub(1), context).max(tokens)
+            }
+        }
+    }
+
     /// Steps of a turn's prefill, each with the number of consecutive runs.
     pub(crate) fn prefill_steps(self, task: &LanguageTask, turn: usize) -> Vec<(TokenStep, u32)> {
         let step = task.prefill(turn);
