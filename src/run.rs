@@ -296,13 +296,13 @@ fn show(
         ("processor", Row::processor_and_clock),
         ("synchronisation", |row| or_dash(row.synchronisation.as_ref())),
         ("measured", |row| format!("{:.1} us", row.median_us)),
-        ("95 % interval", |row| row.ci95_us.map(|end| format!("{end:.1}")).join(" to ")),
-        ("outliers", |row| row.outliers.to_string()),
+        ("95 % interval", |row| or_dash(row.ci95_us.map(|[low, high]| format!("{low:.1} to {high:.1}")))),
+        ("outliers", |row| format!("{} of {}", row.outliers, row.repetitions)),
         ("predicted", |row| or_dash(row.predicted_us.map(|predicted| format!("{predicted:.1} us")))),
         ("error", |row| or_dash(row.error_percent.map(percent))),
     ];
     let (header, cells) = output::cells(&columns, rows);
-    output::table(&header, cells);
+    output::keyed_table(&header, 2, cells);
     for (index, SkippedVariant { what, processor, is_plan, reason, .. }) in left_out.iter().enumerate() {
         let before = if index == 0 { "\n" } else { "" };
         let plan = if *is_plan { ", the plan" } else { "" };

@@ -19,6 +19,8 @@ const MIN_REPETITIONS: usize = 4;
 /// Margin above the lower quartile that is always allowed, as a fraction of it: cache and clock
 /// variation.
 const MIN_MARGIN: f64 = 0.05;
+/// Fewest values whose range covers their median in 95 % of cases: of n it does in 1 - 2 / 2^n.
+const MIN_IN_INTERVAL: usize = 6;
 
 /// Marks the disturbed repetitions. Other work on the machine only lengthens a time, and may
 /// lengthen most of them, so the fastest quarter defines what is usual.
@@ -40,7 +42,8 @@ pub(crate) fn repetitions(times_us: &[f64]) -> Vec<Repetition> {
 }
 
 /// The distribution-free 95 % confidence interval of the median of `values`, from order statistics
-/// (Conover, "Practical nonparametric statistics", 1999, section 3.2). NaN without values.
+/// (Conover, "Practical nonparametric statistics", 1999, section 3.2). Of fewer than [`MIN_IN_INTERVAL`] values
+/// it is their range, which covers the median less often. NaN without values.
 pub(crate) fn median_interval(values: &[f64]) -> [f64; 2] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -56,8 +59,8 @@ pub(crate) fn median_interval(values: &[f64]) -> [f64; 2] {
 pub struct Summary {
     /// Median of the repetitions that are not outliers, in microseconds.
     pub median_us: f64,
-    /// Its 95 % confidence interval, in microseconds.
-    pub ci95_us: [f64; 2],
+    /// Its 95 % confidence interval, in microseconds; none of so few repetitions that not even their range is one.
+    pub ci95_us: Option<[f64; 2]>,
     /// For each repetition, whether it is an outlier.
     pub outliers: Vec<bool>,
 }
@@ -68,13 +71,13 @@ impl Summary {
         let outliers = outliers(times);
         let kept: Vec<f64> =
             times.iter().zip(&outliers).filter(|(_, outlier)| !**outlier).map(|(&time, _)| time).collect();
-        Self { median_us: median(&kept).unwrap_or(f64::NAN), ci95_us: median_interval(&kept), outliers }
+        let ci95_us = (kept.len() >= MIN_IN_INTERVAL).then(|| median_interval(&kept));
+        Self { median_us: median(&kept).unwrap_or(f64::NAN), ci95_us, outliers }
     }
 
-    /// Half the width of the confidence interval, in percent of the median.
-    pub fn spread_percent(&self) -> f64 {
-        let [low, high] = self.ci95_us;
-        50.0 * (high - low) / self.median_us
+    /// Half the width of the confidence interval, in percent of the median; none without an interval.
+    pub fn spread_percent(&self) -> Option<f64> {
+        self.ci95_us.map(|[low, high]| 50.0 * (high - low) / self.median_us)
     }
 }
 
@@ -115,7 +118,8 @@ mod tests {
         assert_eq!(summary.outliers.iter().filter(|outlier| **outlier).count(), 1);
         assert!(summary.outliers[29]);
         assert!((summary.median_us - 102.0).abs() < f64::EPSILON);
-        assert!(summary.ci95_us[0] >= 101.0 && summary.ci95_us[1] <= 103.0, "{summary:?}");
+        let [low, high] = summary.ci95_us.unwrap();
+        assert!(low >= 101.0 && high <= 103.0, "{summary:?}");
     }
 
     #[test]
@@ -125,7 +129,7 @@ mod tests {
             .filter(|_| {
                 // Uniform around 1.
                 let times: Vec<f64> = (0..30).map(|_| stream.random_range(0.9..1.1)).collect();
-                let [low, high] = Summary::of(&times).ci95_us;
+                let [low, high] = Summary::of(&times).ci95_us.unwrap();
                 (low..=high).contains(&1.0)
             })
             .count();
@@ -133,9 +137,19 @@ mod tests {
     }
 
     #[test]
+    fn no_interval_is_claimed_of_fewer_times_than_cover_the_median_in_95_percent_of_cases() {
+        let times = [1.0, 1.01, 1.02, 0.99, 0.98, 1.03];
+        for count in 0..6 {
+            let summary = Summary::of(&times[..count]);
+            assert_eq!((summary.ci95_us, summary.spread_percent()), (None, None), "{count}");
+        }
+        assert_eq!(Summary::of(&times).ci95_us, Some([0.98, 1.03]));
+    }
+
+    #[test]
     fn equal_times_have_no_spread_and_no_outlier() {
         let summary = Summary::of(&[7.0; 10]);
-        assert_eq!((summary.median_us, summary.spread_percent()), (7.0, 0.0));
+        assert_eq!((summary.median_us, summary.spread_percent()), (7.0, Some(0.0)));
         assert!(!summary.outliers.contains(&true));
     }
 }

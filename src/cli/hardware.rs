@@ -64,7 +64,7 @@ pub(crate) struct Run {
     #[arg(long = "run-limit", value_name = "S", default_value = "10", value_parser = seconds)]
     pub(crate) longest: Duration,
     /// Widest 95 % confidence interval of a median, as plus or minus a percentage; times above it count
-    /// as meaningless
+    /// as meaningless. Fewer than six repetitions have no interval
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0, value_parser = within(LIMITS))]
     pub(crate) max_spread: f64,
     /// Seed of the operands and of the measurement order

@@ -35,9 +35,11 @@ pub(super) struct Row {
     pub(super) median_us: f64,
     /// Median by the host's clock, from the call until the host sees its end.
     pub(super) wall_us: f64,
-    pub(super) ci95_us: [f64; 2],
-    pub(super) spread_percent: f64,
+    /// None of too few repetitions, which no spread makes meaningless.
+    pub(super) ci95_us: Option<[f64; 2]>,
+    pub(super) spread_percent: Option<f64>,
     pub(super) repetitions: usize,
+    /// Number of repetitions that are in no median: all, if the times are meaningless.
     pub(super) outliers: usize,
     pub(super) warm_up_runs: usize,
     pub(super) is_warm: bool,
@@ -103,7 +105,7 @@ impl Row {
             ci95_us: summary.ci95_us,
             spread_percent: summary.spread_percent(),
             repetitions: measured.times_us.len(),
-            outliers: summary.outliers.iter().filter(|outlier| **outlier).count(),
+            outliers: measurement.repetitions.iter().filter(|repetition| repetition.outlier).count(),
             warm_up_runs: measured.warm_up,
             is_warm: measured.is_warm,
             verified_elements: measured.verified_elements,
@@ -125,9 +127,9 @@ impl Row {
 
 /// Why times are meaningless, if they are: their median is too uncertain or too short for the clock.
 fn meaningless(summary: &Summary, common: &Common<'_>) -> Option<String> {
-    let spread = summary.spread_percent();
     let least_us = MIN_CLOCK_STEPS * common.noise.clock_ns / 1e3;
-    if spread.is_nan() || spread > common.max_spread {
+    let is_wide = |spread: &f64| spread.is_nan() || *spread > common.max_spread;
+    if let Some(spread) = summary.spread_percent().filter(is_wide) {
         Some(format!(
             "its median is only known to +-{spread:.1} %, expected at most {} % (--max-spread)",
             common.max_spread

@@ -308,6 +308,22 @@ fn a_set_of_operators_is_measured_one_by_one_until_the_time_is_over() {
 }
 
 #[test]
+fn few_repetitions_have_no_interval_and_are_told_from_others_by_processor_in_every_part_of_a_wide_table() {
+    let folder = folder();
+    let name = "a_linear_layer_whose_name_leaves_little_room_in_a_table";
+    fs::write(folder.path().join("wide.toml"), SMALL.replace("\"fc\"", &format!("\"{name}\""))).unwrap();
+    let line = "run wide.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 5 --out runs.csv --max-spread 0";
+    let outcome = coexec_in(folder.path(), words(line));
+    assert_eq!(outcome.status, 0, "no spread of five is too wide: {}", outcome.stderr);
+    let rows: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains(name)).collect();
+    assert!(rows.len() > 1 && rows.iter().all(|row| row.contains(" 1large ")), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains(" of 5\n"), "{}", outcome.stdout);
+    let variant = &coexec_in(folder.path(), words(line).chain(["--json"])).json()["variants"][0];
+    assert!(variant["ci95_us"].is_null() && variant["spread_percent"].is_null(), "{variant}");
+    assert!(variant["meaningless"].is_null() && variant["repetitions"] == 5, "{variant}");
+}
+
+#[test]
 fn times_that_spread_too_far_are_kept_but_refused() {
     let folder = folder();
     let line = "run small.toml --device pixel4 --strategy cpu-only --threads 1 --repetitions 20 --out runs.csv --max-spread 0";
@@ -318,6 +334,11 @@ fn times_that_spread_too_far_are_kept_but_refused() {
         assert!(outcome.stderr.contains("its median is only known to"), "{}", outcome.stderr);
         let table = read(&folder.path().join("runs.csv")).unwrap();
         assert_eq!(table.measurements[0].repetitions.len(), 20);
+        assert!(
+            outcome.stdout.contains(" 20 of 20 "),
+            "the table says what the file does: {}",
+            outcome.stdout
+        );
         assert!(
             table.measurements[0].repetitions.iter().all(|repetition| repetition.outlier),
             "in no median"

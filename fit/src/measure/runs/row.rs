@@ -64,7 +64,8 @@ pub struct Row {
     pub repetition: u32,
     /// Time in microseconds.
     pub measured_us: f64,
-    /// Whether the repetition was disturbed; it is kept, but excluded from medians.
+    /// Whether the repetition was disturbed, or all times of its run are meaningless; it is kept, but excluded from
+    /// medians.
     pub outlier: bool,
     /// Id in the table of fingerprints next to the runs; empty where the conditions are
     /// unknown.
