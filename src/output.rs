@@ -224,7 +224,9 @@ pub(crate) fn make_folder(folder: &Path) -> Result {
 
 /// Refuses a path that no file can be written to, before its content is computed.
 pub(crate) fn check(path: &Path) -> Result {
-    target(path).map(drop)
+    let (_, folder) = target(path)?;
+    // Made and removed: only trying tells whether a folder can be written to.
+    new_file(&folder).map(drop).map_err(|error| Failure::write(path, error))
 }
 
 /// Refuses to overwrite an input file, or a file in an input folder.
@@ -304,4 +306,20 @@ fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
 #[cfg(not(unix))]
 fn new_file(folder: &Path) -> std::io::Result<NamedTempFile> {
     NamedTempFile::new_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_its_folder_cannot_have_is_refused_and_none_is_left_by_asking() {
+        // Not even a privileged user can make a file there.
+        let refused = check(Path::new("/proc/phone.toml")).unwrap_err().to_string();
+        assert!(refused.starts_with("cannot write /proc/phone.toml"), "{refused}");
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check(&folder.path().join("phone.toml")).is_ok());
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
 }

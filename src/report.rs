@@ -59,13 +59,16 @@ pub(crate) fn run(options: &Report, common: &Common) -> Result {
     }
     let prior = Chosen::of(&options.prior)?;
     let mut phones = Vec::new();
-    for (profile, measured) in measured(options, common)? {
+    let measured = measured(options, common)?;
+    // Before the fits, so that a wrong path does not cost them.
+    output::make_folder(&options.out)?;
+    let path = options.out.join(PAGE);
+    output::check(&path)?;
+    for (profile, measured) in measured {
         phones.push(phone(profile, measured, &prior, options, common)?);
     }
     let pictures = phones.iter().map(pictures).collect::<Result<Vec<_>, _>>()?;
     let page = page::page(&phones, &pictures, options);
-    output::make_folder(&options.out)?;
-    let path = options.out.join(PAGE);
     let pictures = pictures.into_iter().flatten();
     let drawn = pictures.map(|picture| OutputFile::new(&options.out.join(picture.file), picture.content));
     let files: Vec<OutputFile> = std::iter::once(OutputFile::new(&path, page)).chain(drawn).collect();

@@ -70,6 +70,16 @@ fn the_page_has_a_table_a_phone_and_says_how_it_was_made() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_report_that_cannot_be_written_is_refused_before_the_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let outcome = coexec_in(folder.path(), words("report --runs data --out /proc/page"));
+    outcome.assert_refused(&["cannot write /proc/page"]);
+    assert!(!outcome.stderr.contains("fits"), "{}", outcome.stderr);
+}
+
+#[test]
 fn a_report_on_what_is_not_there_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
