@@ -8,7 +8,7 @@ use coexec_fit::measure::{
     ByProcessor, Runs as Table, SkippedRow, ai_hub, ai_hub_llm, benchmark_cpu, benchmark_gpu,
     benchmark_gpu_network, digest, draw, llama_bench, runs,
 };
-use coexec_sim::{Gpu, InputError, Library, Profile};
+use coexec_sim::{InputError, Library, Profile};
 
 use crate::output::listed;
 use crate::{Common, Failure, Result, RunFormat, Runs};
@@ -211,7 +211,7 @@ pub(crate) fn measured(
     if options.format.is_none() && format == RunFormat::MobileMlBenchmark {
         check_recognised(path)?;
     }
-    let (data, what, device, runs) = match format {
+    let (data, what, device, mut runs) = match format {
         RunFormat::MobileMlBenchmark => return benchmark(profile, path, device_column(options)?, common),
         RunFormat::Coexec => return own(profile, path, common),
         RunFormat::AiHub => {
@@ -232,9 +232,7 @@ pub(crate) fn measured(
         RunFormat::OnnxRuntime => of_tool("ONNX Runtime", Tool::OnnxRuntime)?,
         RunFormat::Ncnn => of_tool("ncnn", Tool::Ncnn)?,
     };
-    if !runs.gpu_networks.is_empty() {
-        gpu_of(profile)?;
-    }
+    leave_out_missing_gpu(profile, &mut runs);
     if runs.count() == 0 {
         return Err(none_usable(path, &format!("{what} on {device}"), &runs.left_out));
     }
@@ -286,7 +284,11 @@ pub(crate) fn benchmark(
         (runs.cpu, left_out_on_cpu) = (table.runs, table.left_out);
     }
     if profile.gpu.is_some() || !has_times {
-        gpu_of(profile)?;
+        if profile.gpu.is_none() {
+            let problem =
+                format!("{} has only GPU runs, and {} no [gpu] table", folder.display(), profile.name);
+            return Err(Failure::usage(problem, "use a profile with a GPU (`coexec devices`)"));
+        }
         let table = benchmark_gpu::read(folder, device)?;
         if table.runs.is_empty() {
             return Err(none_usable(folder, &format!("GPU run of {device}"), &table.left_out));
@@ -313,10 +315,8 @@ pub(crate) fn benchmark(
 /// The runs in a file of coexec's own.
 pub(crate) fn own(profile: &Profile, path: &Path, common: &Common) -> Result<DeviceRuns> {
     let table = runs::read(path)?;
-    let runs = table.by_processor();
-    if !(runs.gpu.is_empty() && runs.gpu_networks.is_empty()) {
-        gpu_of(profile)?;
-    }
+    let mut runs = table.by_processor();
+    leave_out_missing_gpu(profile, &mut runs);
     if runs.count() == 0 {
         return Err(none_usable(path, "run on a GPU or CPU cores", &runs.left_out));
     }
@@ -363,14 +363,14 @@ pub(crate) fn list_skipped(what: &str, rows: &[SkippedRow], common: &Common) {
     }
 }
 
-/// The GPU of a profile, or a failure if it has none.
-fn gpu_of(profile: &Profile) -> Result<&Gpu> {
-    profile.gpu.as_ref().ok_or_else(|| {
-        Failure::usage(
-            format!("the profile {} has no [gpu] table", profile.name),
-            "use a profile with a GPU (`coexec devices`)",
-        )
-    })
+/// Moves the runs on the GPU to the unused rows if the profile has none.
+fn leave_out_missing_gpu(profile: &Profile, runs: &mut ByProcessor) {
+    if profile.gpu.is_none() {
+        let lines = runs.gpu.drain(..).map(|run| run.line);
+        let lines = lines.chain(runs.gpu_networks.drain(..).map(|run| run.line));
+        let reason = format!("the profile {} has no [gpu] table", profile.name);
+        runs.left_out.extend(lines.map(|line| SkippedRow { line, reason: reason.clone() }));
+    }
 }
 
 #[cfg(test)]

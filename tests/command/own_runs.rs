@@ -193,6 +193,29 @@ fn runs_of_coexec_s_own_cpu_kernels_are_not_taken_for_those_of_a_framework() {
 }
 
 #[test]
+fn rows_on_a_gpu_that_the_profile_lacks_are_named_and_those_on_its_cores_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cores = Profile::load("pixel4").unwrap();
+    (cores.name, cores.gpu, cores.calibration) = ("cores".to_owned(), None, None);
+    fs::write(folder.path().join("cores.toml"), cores.to_toml().unwrap()).unwrap();
+    let validate = VALIDATE.replace("pixel4", "cores.toml");
+    let calibrate = "calibrate --base cores.toml --library xnnpack --json --out fitted.toml --runs";
+    let runs = measurements();
+    write_runs(&folder.path().join("bench"), &runs);
+    for (line, tables) in [(validate.as_str(), "groups"), (calibrate, "cpu_tables")] {
+        let outcome = coexec_in(folder.path(), words(line).chain(["bench"]));
+        assert!(outcome.stderr.contains(": the profile cores has no [gpu] table"), "{}", outcome.stderr);
+        let document = outcome.json();
+        assert_eq!(document["unusable"].as_array().unwrap().len(), 55, "{document}");
+        assert_eq!(document[tables].as_array().unwrap().len(), 1, "{document}");
+    }
+    let on_gpu = runs.into_iter().filter(|run| run.processor == ExecutedOn::Gpu);
+    write_runs(&folder.path().join("bench"), &on_gpu.collect::<Vec<_>>());
+    let refused = coexec_in(folder.path(), words(&validate).chain(["bench"]));
+    refused.assert_refused(&["bench holds no usable run", "the profile cores has no [gpu] table"]);
+}
+
+#[test]
 fn a_fit_to_few_runs_states_errors_and_intervals_of_these_runs_alone() {
     let folder = tempfile::tempdir().unwrap();
     let runs =
