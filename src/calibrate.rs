@@ -26,7 +26,7 @@ use crate::{
     why,
 };
 use fit::{Fitted, fit};
-use stated::{ENOUGH_MODELS, still_stated, with_stated, without_contradicted};
+use stated::{ENOUGH_MODELS, note_of_never_held_out, still_stated, with_stated, without_contradicted};
 
 /// Number of runs below which a fit of kernels is mostly its prior: a bundled phone's kernels have six values
 /// each, and eight kernels are common.
@@ -128,6 +128,7 @@ fn fitted_and_stated(
     }
     fitted.held_out.extend(cuts);
     runs::list_skipped("not fitted", &fitted.left_out, common);
+    note_of_never_held_out(&fitted, common);
     let stated = still_stated((&base, how.library), (&by_base, &implausible), &fitted);
     let stated = without_contradicted(stated, &fitted, common);
     Ok((fitted, stated))

@@ -65,6 +65,19 @@ pub(super) fn still_stated(
     stated
 }
 
+/// Names the tables whose errors are not known, where those of others are.
+pub(super) fn note_of_never_held_out(fitted: &Fitted, common: &Common) {
+    let never = fitted.tables.iter().filter(|fit| fit.held_out == 0);
+    let never: Vec<String> = never.map(|fit| format!("gpu.{}", fit.table.key())).collect();
+    let is_any_known = never.len() < fitted.tables.len();
+    if is_any_known && !never.is_empty() {
+        common.note(format_args!(
+            "note: too few networks have runs of {} to hold one out: the stated errors are without these kernels",
+            never.join(", ")
+        ));
+    }
+}
+
 /// The errors `stated` by the base, without those of GPU kernels that the runs contradict; warns if it
 /// is whole inferences that contradict them.
 pub(super) fn without_contradicted(mut stated: Vec<Group>, fitted: &Fitted, common: &Common) -> Vec<Group> {

@@ -50,7 +50,8 @@ pub struct Calibrated {
     pub tables: Vec<TableFit>,
     /// Each run with its prediction by the fit that has not seen its network, in the
     /// order of the folds; empty without folds, or where all runs are of one network.
-    /// The 90 % interval is calibrated on the errors of the other folds.
+    /// The 90 % interval is calibrated on the errors of the other folds. Without runs whose table no
+    /// run of other networks informs: their prediction would be the base's.
     pub held_out: Vec<Point>,
     /// The fits of the cross-validation.
     pub folds: Vec<Fold>,
@@ -111,9 +112,12 @@ pub fn calibrate(base: &Gpu, runs: &[GpuRun], options: &Options<'_>, progress: P
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, folds.len() + 1);
         fitted
     };
-    let ((gpu, tables), without_fold) =
+    let ((gpu, mut tables), without_fold) =
         rayon::join(|| fit(None), || folds.par_iter().map(|fold| fit(Some(fold))).collect::<Vec<_>>());
     let held_out = held_out(&classified, &folds, &without_fold);
+    for fit in &mut tables {
+        fit.held_out = held_out.iter().flatten().filter(|held| held.uncertainty.table == fit.table).count();
+    }
     let of_fold = |((gpu, _), networks): ((Gpu, Vec<TableFit>), HashSet<&str>)| Fold::new(gpu, networks);
     Calibrated {
         spreads: spread::spreads(&tables, &held_out.iter().flatten().collect::<Vec<_>>()),
@@ -266,7 +270,8 @@ fn held_out(
         let known: Vec<TableSpread> = tables.iter().map(spread::known).collect();
         let mut predictor = Predictor::new(gpu, &known, used.iter().map(|member| member.run));
         let seen: HashSet<&Operator> = used.iter().map(|member| &member.run.what.operator).collect();
-        let predictions = held_out.into_iter().filter_map(|member| {
+        let is_fitted = |member: &&Classified<'_>| tables.iter().any(|fit| fit.table == member.table);
+        let predictions = held_out.into_iter().filter(is_fitted).filter_map(|member| {
             // A fold's fit has the tables of the base, which describe every classified run.
             let (point, uncertainty) = predictor.point(member.run).ok()?;
             let unseen = !seen.contains(&member.run.what.operator);

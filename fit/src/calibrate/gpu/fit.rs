@@ -142,6 +142,10 @@ pub struct TableFit {
     pub table: KernelTable,
     /// Distinct layers.
     pub layers: usize,
+    /// Number of runs predicted by a fit of this table that has not seen their network. Where it is 0, the
+    /// error of the table is not known.
+    #[serde(skip)]
+    pub held_out: usize,
     /// Whether the optimiser ended at a minimum rather than at its last iteration.
     pub converged: bool,
     /// Whether the values were fitted close to the base's measured ones rather than from scratch; none
@@ -205,6 +209,7 @@ pub(super) fn fit_table(
     TableFit {
         table,
         layers: samples.len(),
+        held_out: 0,
         converged: solution.converged,
         is_of_base: None,
         parameters,

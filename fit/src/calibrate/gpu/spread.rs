@@ -133,6 +133,7 @@ mod tests {
         TableFit {
             table: KernelTable::ConvGeneric,
             layers: 0,
+            held_out: 0,
             converged: true,
             is_of_base: None,
             parameters: Vec::new(),

@@ -118,6 +118,22 @@ fn one_network_is_not_validated_on_itself() {
 }
 
 #[test]
+fn a_table_that_only_one_network_uses_has_no_held_out_error() {
+    let base = pixel4();
+    let mut runs = runs(&slower(&base));
+    runs.retain(|run| {
+        let is_grouped = matches!(&run.what.operator, Operator::Conv2d(conv) if conv.groups > 1);
+        !is_grouped || run.network == "network0"
+    });
+    let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
+    let held_out = |table| calibrated.tables.iter().find(|fit| fit.table == table).unwrap().held_out;
+    assert_eq!([KernelTable::GroupedConv, KernelTable::FullyConnected].map(held_out), [0, 28]);
+    let is_grouped = |point: &Point| point.group == "gpu/grouped_conv2d".into();
+    assert!(!calibrated.held_out.iter().any(is_grouped), "the base's predictions are not those of the fit");
+    assert!(calibrated.spreads.iter().all(|spread| spread.table != KernelTable::GroupedConv));
+}
+
+#[test]
 fn a_run_that_no_table_describes_is_named() {
     let mut base = pixel4();
     base.conv_constants = None;
