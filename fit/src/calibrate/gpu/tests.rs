@@ -134,6 +134,24 @@ fn a_table_that_only_one_network_uses_has_no_held_out_error() {
 }
 
 #[test]
+fn a_grouped_convolution_carried_over_to_the_device_is_the_centre_of_its_own_prior() {
+    let mut base = pixel4();
+    let mut own = base.conv_generic.clone();
+    own.launch_us.value *= 1.3;
+    base.grouped_conv = Some(own.clone());
+    let runs = runs(&slower(&base));
+    let mut centre_of = |basis: Basis| {
+        base.grouped_conv.as_mut().unwrap().basis = basis;
+        let calibrated = calibrate(&base, &runs, &Options { folds: 0, ..options() }, &|_, _| ());
+        let fit = calibrated.tables.into_iter().find(|fit| fit.table == KernelTable::GroupedConv).unwrap();
+        (fit.parameters[0].base, calibrated.gpu.conv_generic.launch_us.value)
+    };
+    assert_eq!(centre_of(Basis::Transferred).0.to_bits(), own.launch_us.value.to_bits());
+    let (of_other_phone, generic) = centre_of(Basis::Measured);
+    assert_eq!(of_other_phone.to_bits(), generic.to_bits());
+}
+
+#[test]
 fn a_run_that_no_table_describes_is_named() {
     let mut base = pixel4();
     base.conv_constants = None;
