@@ -50,7 +50,7 @@ fn calibrate(mut profile: Profile, out: &Path, options: &Calibrate, common: &Com
     output::check_distinct(out, path)?;
     let measured = runs_to_fit(&profile, options, common)?;
     warn_of_other_device(&profile, &measured, common);
-    warn_of_refit(&profile, &measured, &prior, common);
+    check_refit(&profile, &measured, &prior, common)?;
     let source = format!("fit on {}, prior {}", measured.source(), prior.name);
     let progress = Progress::new(common);
     let curve = || learning::curve(&profile, &measured.runs.gpu, &prior, options, &progress);
@@ -134,15 +134,27 @@ fn fitted_and_stated(
     Ok((fitted, stated))
 }
 
-/// Warns if the base was fitted to these runs and is the prior of their fit again.
-fn warn_of_refit(profile: &Profile, measured: &DeviceRuns, prior: &Chosen, common: &Common) {
+/// Warns if the base was fitted to these runs and is the prior of their fit again; refuses a draw of them.
+fn check_refit(profile: &Profile, measured: &DeviceRuns, prior: &Chosen, common: &Common) -> Result {
     if measured.set(profile) && prior.is_base() {
+        if measured.drawn.is_some() {
+            return Err(Failure::usage(
+                format!(
+                    "the profile {} was already fitted to all these runs: a draw of them would replace its values by worse \
+                     ones",
+                    profile.name
+                ),
+                "fit without --rows and --networks; or, to learn what few runs are worth, give a --base that has not seen \
+                 them (`coexec profile new --without`) or another --prior",
+            ));
+        }
         common.note(format_args!(
             "warning: the profile {} was already fitted to these runs, which now count a second time: each further fit moves \
              its values and errors. To add runs, calibrate the profile that it was made from with all of them",
             profile.name
         ));
     }
+    Ok(())
 }
 
 /// Leaves out the runs of coexec's own CPU kernels, unless `--library` says what they are fitted to: they say nothing

@@ -30,7 +30,7 @@ pub(crate) struct DeviceRuns {
     /// Name or description of the device.
     pub(crate) device: String,
     /// How the runs were drawn from all of them, if they were.
-    drawn: Option<String>,
+    pub(crate) drawn: Option<String>,
     /// Conditions of the runs of `run` and `probe`.
     pub(crate) fingerprints: Vec<runs::Fingerprint>,
     /// Digest of the runs; a profile with the same digest was fitted to them.

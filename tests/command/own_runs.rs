@@ -253,6 +253,12 @@ fn a_base_that_was_fitted_to_the_same_runs_is_warned_of() {
         let stderr = coexec_in(folder.path(), words(&line)).stderr;
         assert_eq!(stderr.contains("already fitted to these runs"), is_warned_of, "{stderr}");
     }
+    for draw in ["--networks 2", "--rows 4"] {
+        let line = format!("calibrate --base once.toml --runs bench --out twice.toml {draw}");
+        coexec_in(folder.path(), words(&line))
+            .assert_refused(&["already fitted to all these runs", "--prior"]);
+        coexec_in(folder.path(), words(&line).chain(["--prior", "hardware", "--json"])).json();
+    }
 }
 
 #[test]
