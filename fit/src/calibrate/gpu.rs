@@ -209,7 +209,7 @@ impl Candidate {
         };
         switch_on(&mut gpu, table);
         let samples = fit::samples(runs);
-        let fit = fit::fit_table(&mut gpu, table, &samples, deviation, options.source);
+        let fit = fit::fit_table(&mut gpu, table, &samples, (deviation, false), options.source);
         let is_correctable = options.correctable.contains(&table);
         let learned = is_correctable.then(|| residual::fit_table(&gpu, table, runs, options.seed)).flatten();
         let learned = learned.map(|(correction, error)| (Some(correction), error));
@@ -236,7 +236,7 @@ impl Candidate {
         let correction = correction.filter(|_| options.correctable.contains(&table)).cloned();
         gpu.residual = Residual::of_tables([("", correction.iter().cloned().collect())]);
         let samples = fit::samples(runs);
-        let fit = fit::fit_table(&mut gpu, table, &samples, SAME_DEVICE_DEVIATION, &source);
+        let fit = fit::fit_table(&mut gpu, table, &samples, (SAME_DEVICE_DEVIATION, true), &source);
         let error = mean_error(&pairs(&gpu, runs));
         Self { gpu: gpu.without_residual(), fit, correction, error }
     }

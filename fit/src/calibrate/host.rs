@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::conformal::factor_interval;
 use super::gpu::{Fitted, Fold};
-use super::least_squares::{DEVIATIONS_95, LOSS_SCALE, Stop, minimise, pseudo_huber};
+use super::least_squares::{LOSS_SCALE, Stop, log_deviation, minimise, pseudo_huber};
 use super::{Options, SAME_DEVICE_ERROR, mean_error};
 use crate::measure::{GpuNetwork, SkippedRow, usable};
 use crate::validate::host::{Launches, Predictor};
@@ -172,7 +172,7 @@ fn deviations(host: &HostPath) -> [f64; PRIORS.len()] {
     let quantities = [&host.submit_us, &host.kernel_factor, &host.gap_us, &host.traffic_us_per_byte];
     std::array::from_fn(|index| {
         let ends = quantities[index].ci95.filter(|[low, _]| *low > 0.0);
-        let fitted = ends.map_or(f64::INFINITY, |[low, high]| (high / low).ln() / (2.0 * DEVIATIONS_95));
+        let fitted = ends.map_or(f64::INFINITY, log_deviation);
         fitted.clamp(MIN_SAME_DEVICE_DEVIATION, PRIORS[index].deviation)
     })
 }

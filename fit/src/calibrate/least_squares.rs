@@ -23,6 +23,11 @@ pub const LOSS_SCALE: f64 = 0.1;
 /// Half-width of the 95 % interval of a normal distribution, in standard deviations.
 pub const DEVIATIONS_95: f64 = 1.96;
 
+/// Standard deviation of the logarithm of a value with this 95 % interval.
+pub fn log_deviation([low, high]: [f64; 2]) -> f64 {
+    (high / low).ln() / (2.0 * DEVIATIONS_95)
+}
+
 /// Ratio of posterior to prior variance from which a parameter counts as not informed by the runs: at
 /// one half, the runs weigh as much as the prior. A convention.
 pub const UNINFORMED_VARIANCE_RATIO: f64 = 0.5;

@@ -61,6 +61,8 @@ pub(super) struct Parameter {
     pub(super) expected: f64,
     /// Prior standard deviation around the mean plus the shared offsets.
     pub(super) deviation: f64,
+    /// Standard deviation of the mean itself, as the base's interval states it; 0 for none.
+    pub(super) of_base: f64,
     /// The offsets that it shares with other parameters, as indices into [`Prior::shared`].
     pub(super) shares: Vec<usize>,
 }
@@ -68,7 +70,7 @@ pub(super) struct Parameter {
 impl Parameter {
     /// A parameter without shared offsets.
     pub(super) fn unshared(key: &'static str, scale: Scale, expected: f64, deviation: f64) -> Self {
-        Self { key, scale, expected, deviation, shares: Vec::new() }
+        Self { key, scale, expected, deviation, of_base: 0.0, shares: Vec::new() }
     }
 
     /// The value at a search coordinate, in the model's unit.
@@ -178,6 +180,9 @@ impl Prior {
             let Some(quantity) = quantity_of(&table, parameter.key) else { continue };
             parameter.expected = parameter.scale.place(quantity.value);
             parameter.deviation = parameter.deviation.min(single);
+            let ends = quantity.ci95.map(|ends| ends.map(|end| parameter.scale.place(end)));
+            let of_base = ends.map_or(0.0, |[low, high]| (high - low) / (2.0 * DEVIATIONS_95));
+            parameter.of_base = if of_base.is_finite() { of_base } else { 0.0 };
         }
         self.shared.fill(common);
         self.expected_error = EXPECTED_SAME_DEVICE_ERROR;
@@ -223,6 +228,8 @@ impl Prior {
         let parameter = &self.parameters[index];
         let variance = solution.inverse_normal.as_ref();
         let deviation = variance.map(|v| (v[(index, index)] * scale).sqrt());
+        // As far as the runs leave the value the base's, it is as uncertain as the base's.
+        let stated = |d: f64| d.hypot((d / parameter.deviation).powi(2).min(1.0) * parameter.of_base);
         let written = |away: f64| parameter.written(solution.parameters[index] + away);
         let correlation = |other: usize| {
             let v = variance?;
@@ -233,7 +240,7 @@ impl Prior {
         Known {
             key: parameter.key,
             value: written(0.0),
-            ci95: deviation.map(|d| [-d, d].map(|away| written(away * DEVIATIONS_95))),
+            ci95: deviation.map(|d| [-1.0, 1.0].map(|sign| written(sign * DEVIATIONS_95 * stated(d)))),
             informed: deviation.is_some_and(|now| now < UNINFORMED_DEVIATION_RATIO * parameter.deviation),
             trades_with: others.filter_map(correlation).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())),
         }

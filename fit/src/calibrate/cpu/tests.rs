@@ -143,6 +143,19 @@ fn few_runs_keep_the_base_rates_on_the_same_device_only() {
 }
 
 #[test]
+fn a_rate_near_the_bases_keeps_the_bases_interval_unless_runs_inform_it() {
+    let mut measured = cpu();
+    let rates = measured.clusters[1].ruy_f32.as_mut().unwrap();
+    let known = Quantity { value: 0.1, source: Some("fit".to_owned()), ci95: Some([0.01, 1.0]) };
+    (rates.basis, rates.concat_element_ns) = (Basis::Measured, Some(known));
+    let table = runs(&measured, &["1med", "2med"], 1..2);
+    let fitted = calibrate(&measured, &table, &OPTIONS, &|_, _| ()).cpu;
+    let unused = fitted.clusters[1].ruy_f32.as_ref().unwrap().concat_element_ns.as_ref().unwrap();
+    let [low, high] = unused.ci95.unwrap();
+    assert!((0.008..0.012).contains(&low) && (0.85..1.2).contains(&high), "no run concatenates: {unused:?}");
+}
+
+#[test]
 fn a_slowdown_of_mixed_core_sets_is_found_and_other_clusters_stay_as_they_were() {
     let mut slow = cpu();
     slow.mixed_ruy_f32 = Some(MixedClusters {

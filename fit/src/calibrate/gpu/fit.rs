@@ -8,7 +8,8 @@ use nalgebra::DMatrix;
 use serde::Serialize;
 
 use crate::calibrate::least_squares::{
-    DEVIATIONS_95, LOSS_SCALE, Posterior, Solution, Stop, UNINFORMED_VARIANCE_RATIO, minimise, pseudo_huber,
+    DEVIATIONS_95, LOSS_SCALE, Posterior, Solution, Stop, UNINFORMED_VARIANCE_RATIO, log_deviation, minimise,
+    pseudo_huber,
 };
 use crate::measure::{GpuRun, grouped};
 use crate::validate::gpu::predict;
@@ -161,15 +162,18 @@ pub struct TableFit {
 }
 
 /// Fits `table` of `gpu` to `samples` and writes the fitted values into it. `deviation`
-/// is the prior's standard deviation of a log parameter.
+/// is the prior's standard deviation of a log parameter. With `keeps_intervals`, what the runs leave of a value's
+/// interval in `gpu` adds to its interval.
 pub(super) fn fit_table(
     gpu: &mut Gpu,
     table: KernelTable,
     samples: &[Sample<'_>],
-    deviation: f64,
+    (deviation, keeps_intervals): (f64, bool),
     source: &str,
 ) -> TableFit {
     let centre = centre(gpu, table);
+    let known = gpu.parameters_mut(table).filter(|_| keeps_intervals);
+    let known: Vec<_> = known.into_iter().flat_map(|of| of.quantities).map(|(_, of)| of.ci95).collect();
     let count = centre.len();
     let solution = solve(gpu, table, samples, &centre, deviation);
     // The prior adds one row per parameter, so the degrees of freedom are the number of samples.
@@ -183,15 +187,16 @@ pub(super) fn fit_table(
     let parameters: Vec<Fitted> = centre
         .iter()
         .enumerate()
-        .map(|(position, &(_, key, base))| {
+        .map(|(position, &(index, key, base))| {
             let log = log_of(base, solution.parameters[position]);
             let of_it = inverse[(position, position)];
-            let half = DEVIATIONS_95 * (of_it * variance).sqrt().min(deviation);
+            let prior_left = of_it * (LOSS_SCALE / deviation).powi(2);
+            let of_base = known.get(index).copied().flatten().map_or(0.0, log_deviation);
+            let half = DEVIATIONS_95 * (of_it * variance).sqrt().min(deviation).hypot(prior_left * of_base);
             let value = rounded(log.exp(), VALUE_DIGITS);
             let [low, high] = [log - half, log + half]
                 .map(|log| rounded(log.clamp(LOG_RANGE[0], LOG_RANGE[1]).exp(), INTERVAL_DIGITS));
             let ci95 = [low.min(value), high.max(value)];
-            let prior_left = of_it * (LOSS_SCALE / deviation).powi(2);
             Fitted { key, base, value, ci95, informed: prior_left < UNINFORMED_VARIANCE_RATIO }
         })
         .collect();

@@ -187,3 +187,17 @@ fn few_runs_keep_the_base_fit_on_the_same_device_only() {
     assert!(explained.contains(&(KernelTable::ConvGeneric, Some(false))), "{explained:?}");
     assert!(other.residual.is_none_or(|residual| residual.of(KernelTable::ConvGeneric).is_none()));
 }
+
+#[test]
+fn a_value_near_the_bases_keeps_the_bases_interval_unless_runs_inform_it() {
+    let mut base = pixel4();
+    let of_base = base.conv_generic.latency_us.value;
+    base.conv_generic.basis = Basis::Measured;
+    base.conv_generic.latency_us.ci95 = Some([0.01 * of_base, 100.0 * of_base]);
+    let mut runs = runs(&base);
+    runs.truncate(3);
+    let calibrated = calibrate(&base, &runs, &options(), &|_, _| ());
+    assert_eq!(calibrated.tables[0].is_of_base, Some(true));
+    let [low, high] = calibrated.gpu.conv_generic.latency_us.ci95.unwrap();
+    assert!(low < 0.1 * of_base && high > 10.0 * of_base, "{low} {high} {of_base}");
+}

@@ -5,7 +5,7 @@
 
 use super::Known;
 use crate::calibrate::gpu::Fitted;
-use crate::calibrate::least_squares::{DEVIATIONS_95, Posterior};
+use crate::calibrate::least_squares::{Posterior, log_deviation};
 use coexec_sim::device::npu::compiled::CompiledGraphs;
 use coexec_sim::input::from_toml;
 use coexec_sim::statistics::{VALUE_DIGITS, rounded};
@@ -142,7 +142,7 @@ fn scaled(
     known: &[Posterior],
     ci95: Option<[f64; 2]>,
 ) -> Posterior {
-    let of_base = ci95.map_or(0.0, |[low, high]| (high / low).ln() / (2.0 * DEVIATIONS_95));
+    let of_base = ci95.map_or(0.0, log_deviation);
     let of_speed = |(speed, power): &(Speed, f64)| power * speed.of(known).deviation;
     let deviation = parameter.speeds.iter().map(of_speed).fold(of_base, f64::hypot);
     Posterior { log: scaled_log(parameter, coordinates), deviation, informed: true }
