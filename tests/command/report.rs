@@ -47,7 +47,7 @@ fn the_page_has_a_table_a_phone_and_says_how_it_was_made() {
         "coexec report --runs DATA --out DIR --prior hardware --seed 3",
         "## Google Pixel 4",
         "| cpu/1med/float | 3 |",
-        "| gpu/conv2d/all | 60 |",
+        "| gpu/conv2d/all | 56 |",
         "### Worst predictions",
         "times: the operation \"CONV_4D\" is not known",
         "![",
