@@ -39,7 +39,7 @@ use lower::{Lowered, PricedCommand, Share};
 use thiserror::Error;
 
 pub use crate::schedule::StepKind;
-pub(crate) use compiled_graphs::{InGraph, InGraphs, LeastInGraphs};
+pub(crate) use compiled_graphs::{InGraph, InGraphs, LeastInGraph};
 pub(crate) use energy::{above_idle, idle_power};
 pub use footprint::Footprint;
 pub use host::Measure;
@@ -294,7 +294,8 @@ impl<'a> Simulator<'a> {
                 for time in [&mut most_ahead.in_graphs_with, &mut most_ahead.in_any] {
                     *time = time.scale(factor) + compiled_graphs::ROUNDING;
                 }
-                for time in least.as_flattened_mut().as_flattened_mut() {
+                let least = least.as_flattened_mut().iter_mut();
+                for time in least.flat_map(|least| [&mut least.time, &mut least.traffic]) {
                     *time = time.scale(factor).saturating_sub(compiled_graphs::ROUNDING);
                 }
             }

@@ -6,7 +6,7 @@
 
 use super::{Detail, Result, SimulateError, within_a_day};
 use crate::device::{CompiledGraphs, ProcessorKind, Profile, Quantity};
-use crate::kernel::npu::compiled::{Graph, Kernel, Member, MostAhead, Producer, most_ahead};
+use crate::kernel::npu::compiled::{Cost, Graph, Kernel, Member, MostAhead, Producer, most_ahead};
 use crate::kernel::{Phases, Unsupported};
 use crate::plan::{Mechanism, Placement, Plan};
 use crate::units::{Bytes, Picos};
@@ -91,16 +91,21 @@ pub(crate) struct InGraph {
     /// Its own traffic, of which earlier stages may move a part.
     pub(crate) bytes: Bytes,
     pub(crate) detail: Detail,
-    /// Lower bounds of its time, and of that of its traffic, of which at most its predecessor's `most_ahead` overlaps
-    /// earlier stages: in any graph, in those that compute all its inputs, and in those that begin with it (rows),
-    /// and in those that read its result (second column).
-    pub(crate) least: LeastInGraphs,
+    /// In any graph, in those that compute all its inputs, and in those that begin with it (rows), and in those that
+    /// read its result (second column).
+    pub(crate) least: [[LeastInGraph; 2]; 3],
     /// How far the traffic of its graph can be ahead at its end.
     pub(crate) most_ahead: MostAhead,
 }
 
-/// See [`InGraph::least`].
-pub(crate) type LeastInGraphs = [[[Picos; 2]; 2]; 3];
+/// Lower bounds of what a stage takes in a compiled graph.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeastInGraph {
+    pub(crate) time: Picos,
+    /// Time of its traffic, of which at most its predecessor's `most_ahead` overlaps earlier stages.
+    pub(crate) traffic: Picos,
+    pub(crate) bytes: Bytes,
+}
 
 /// Times of stages in compiled graphs.
 #[derive(Clone, Debug)]
@@ -111,8 +116,21 @@ pub(crate) struct InGraphs {
     pub(crate) stages: Vec<Option<InGraph>>,
 }
 
-/// More than the error from rounding the phases of a stage, by which bounds on them are relaxed.
+/// More than the errors from rounding the phases of a stage and its bytes, by which bounds on them are relaxed.
 pub(super) const ROUNDING: Picos = Picos(2);
+const ROUNDED_BYTES: u64 = 1;
+
+impl LeastInGraph {
+    fn of(cost: &Cost) -> Self {
+        let [time, traffic] = [cost.micros(), cost.traffic_us].map(Picos::from_micros);
+        let bytes: Bytes = cost.bytes().into_iter().sum();
+        Self {
+            time: time.saturating_sub(ROUNDING),
+            traffic: traffic.saturating_sub(ROUNDING),
+            bytes: Bytes(bytes.0.saturating_sub(ROUNDED_BYTES)),
+        }
+    }
+}
 
 /// Times of `stages` in compiled graphs; `takes` marks those that the NPU has a kernel for. `None`
 /// where the profile has no compiled graphs.
@@ -138,16 +156,11 @@ pub(super) fn in_graphs(stages: &[Stage], device: &Profile, takes: &[bool]) -> R
     let most_ahead = most_ahead(&graphs, compiled)?;
     for (((graph, members), members_of), most_ahead) in graphs.iter().zip(&members_of).zip(most_ahead) {
         let executions = graph.execute(&without_graph)?;
-        let least = graph.least_micros(members, compiled)?;
+        let least = graph.least_costs(members, compiled)?;
         for (member, (&stage, execution)) in members_of.iter().zip(executions).enumerate() {
             let bytes = execution.detail.weights + execution.detail.spilled;
             let (phases, detail) = execution.detailed(Detail::NpuGraph);
-            let least = least.each_ref().map(|row| {
-                row.each_ref().map(|of_members| {
-                    let [least, traffic] = of_members[member].map(Picos::from_micros);
-                    [least.saturating_sub(ROUNDING), traffic.saturating_sub(ROUNDING)]
-                })
-            });
+            let least = least.each_ref().map(|row| row.each_ref().map(|of| LeastInGraph::of(&of[member])));
             let MostAhead { with, in_graphs_with, in_any } = most_ahead[member];
             let [in_graphs_with, in_any] = [in_graphs_with, in_any].map(|ahead| ahead + ROUNDING);
             let most_ahead = MostAhead { with: members_of[with], in_graphs_with, in_any };

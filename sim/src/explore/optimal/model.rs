@@ -16,7 +16,7 @@ use crate::kernel::{CoreSet, Phase, PhaseKind, Phases};
 use crate::plan::synchronisation::notification;
 use crate::plan::{Axis, Plan, is_chainable};
 use crate::schedule::result_bytes;
-use crate::simulate::{Detail, InGraph, InGraphs, LeastInGraphs, Result, has_own_memory};
+use crate::simulate::{Detail, InGraph, InGraphs, LeastInGraph, Result, has_own_memory};
 use crate::units::{Bytes, Picos};
 use crate::workload::Stage;
 
@@ -25,13 +25,19 @@ use crate::workload::Stage;
 pub(super) struct OnNpu {
     /// In a graph that is already running.
     pub(super) within: Price,
-    /// Lower bound in any graph.
-    pub(super) least: Price,
-    /// Lower bounds of the time and of the traffic: in any graph, in those that compute all its inputs, and in those
-    /// that begin with it (rows); and in those that read its result (second column).
-    pub(super) in_graphs: LeastInGraphs,
+    /// In any graph, in those that compute all its inputs, and in those that begin with it (rows); and in those that
+    /// read its result (second column).
+    pub(super) in_graphs: [[LeastOnNpu; 2]; 3],
     /// How far the traffic of a graph can be ahead at its end.
     pub(super) most_ahead: MostAhead,
+}
+
+/// Lower bounds of what a stage takes in a graph on the NPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LeastOnNpu {
+    pub(super) price: Price,
+    /// Time of its traffic.
+    pub(super) traffic: Picos,
 }
 
 /// Index in [`OnNpu::in_graphs`] of any graph.
@@ -42,6 +48,11 @@ pub(super) const INSIDE: usize = 1;
 pub(super) const BEGUN: usize = 2;
 
 impl OnNpu {
+    /// Lower bound in any graph.
+    pub(super) fn least(&self) -> Price {
+        self.in_graphs[ANY][0].price
+    }
+
     /// Whether a graph that reads the result takes longer.
     pub(super) fn spills(&self) -> bool {
         self.in_graphs.iter().any(|[unread, read]| unread != read)
@@ -325,8 +336,8 @@ fn on_npu(
     let alone = |&kind: &usize| tables[kind].npu;
     let whole = |kind: &usize| {
         let price = alone(kind);
-        let in_graphs = [[[price.time, Picos::ZERO]; 2]; 3];
-        OnNpu { within: price, least: price, in_graphs, most_ahead: MostAhead::default() }
+        let in_graphs = [[LeastOnNpu { price, traffic: Picos::ZERO }; 2]; 3];
+        OnNpu { within: price, in_graphs, most_ahead: MostAhead::default() }
     };
     let takes: Vec<bool> = kinds.iter().map(|kind| alone(kind).is_known()).collect();
     let Some(InGraphs { entry, stages: inside }) = explorer.simulator.in_graphs(stages, &takes)? else {
@@ -337,25 +348,26 @@ fn on_npu(
         let phase = Phase::new(PhaseKind::OnChip, time, bytes);
         pricing.uncontended(&Phases::from_iter([phase]), detail)
     };
+    let begun = inside.iter().flatten().next().map(|first| working(entry, Bytes::ZERO, &first.detail));
+    let graph = begun.unwrap_or(Price::NOTHING);
     let of_stage = |(kind, inside): (&usize, &Option<InGraph>)| match inside {
         Some(InGraph { phases, bytes, detail, least, most_ahead }) => {
-            // A plan may begin a graph instead.
-            let mut in_graphs = *least;
-            for (inside, begun) in
-                in_graphs[INSIDE].as_flattened_mut().iter_mut().zip(least[BEGUN].as_flattened())
-            {
-                *inside = (*inside).min(*begun + entry);
+            let of = |&LeastInGraph { time, traffic, bytes }: &LeastInGraph| LeastOnNpu {
+                price: working(time, bytes, detail),
+                traffic,
+            };
+            let mut in_graphs = least.each_ref().map(|row| row.each_ref().map(of));
+            let begun = in_graphs[BEGUN];
+            for (inside, begun) in in_graphs[INSIDE].iter_mut().zip(begun) {
+                // A plan may begin a graph instead.
+                inside.price = inside.price.least(begun.price.plus(graph));
+                inside.traffic = inside.traffic.min(begun.traffic + entry);
             }
-            OnNpu {
-                within: working(phases.duration(), *bytes, detail),
-                least: working(least[ANY][0][0], Bytes::ZERO, detail),
-                in_graphs,
-                most_ahead: *most_ahead,
-            }
+            let within = working(phases.duration(), *bytes, detail);
+            OnNpu { within, in_graphs, most_ahead: *most_ahead }
         }
         None => whole(kind),
     };
     let stages = kinds.iter().zip(&inside).map(of_stage).collect();
-    let begun = inside.iter().flatten().next().map(|first| working(entry, Bytes::ZERO, &first.detail));
-    Ok((begun.unwrap_or(Price::NOTHING), stages))
+    Ok((graph, stages))
 }

@@ -4,7 +4,7 @@
 //! Not for: work divided among processors (`work`), with which a path may continue where everything
 //! before is complete. Invariant: no plan costs less between a result and the end.
 
-use super::model::{ANY, BEGUN, INSIDE, OnNpu};
+use super::model::{ANY, BEGUN, INSIDE};
 use super::shares::WITH_NPU;
 use super::work::{BOTH_PARTS, NOTHING, Remaining, SEVERAL, STATES, Weighted, combine, least_remaining};
 use super::{CPU, GPU, Model, NPU, Place, Places, Price, Progress};
@@ -143,20 +143,19 @@ impl Model<'_> {
 
     /// Least cost of a stage with a whole result and of all after it, by the state of an input.
     fn joined(&self, stage: usize, costs: &JoinedCosts, after: &Remaining) -> Remaining {
-        let OnNpu { least: Price { joules, .. }, in_graphs, .. } = self.on_npu[stage];
         // A running graph continues with its own results and with those that were handed over before it.
         let begins_one = self.stages[stage].inputs().all(|input| input + 1 == stage);
         let on_npu = |holder: usize| {
             let (case, entry) = match (begins_one, holder == NPU) {
-                (true, false) => (BEGUN, self.graph.time),
-                (true, true) => (INSIDE, Picos::ZERO),
-                (false, _) => (ANY, Picos::ZERO),
+                (true, false) => (BEGUN, self.graph),
+                (true, true) => (INSIDE, Price::NOTHING),
+                (false, _) => (ANY, Price::NOTHING),
             };
-            let time = self.waiting(holder, NPU) + entry + in_graphs[case][0][0];
-            self.weights.of(time, joules) + after[NPU]
+            let Price { time, joules } = self.on_npu[stage].in_graphs[case][0].price.plus(entry);
+            self.weights.of(self.waiting(holder, NPU) + time, joules) + after[NPU]
         };
         let on_npu =
-            if self.on_npu[stage].least.is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
+            if self.on_npu[stage].least().is_known() { [0, 1, 2, SEVERAL].map(on_npu) } else { IMPOSSIBLE };
         let cost = |(state, costs): &(usize, Remaining)| costs.map(|cost| cost + after[*state]);
         costs.iter().map(cost).fold(on_npu, |one, other| combine(one, other, f64::min))
     }

@@ -188,9 +188,9 @@ impl<'m, 'e, 'a> Programme<'m, 'e, 'a> {
 
     /// Relaxed, the number of ranges of the NPU's share of a stage.
     fn npu_ranges(&self, position: usize) -> u32 {
-        let times = self.mover.model.on_npu.iter().map(|on_npu| on_npu.least.time);
+        let times = self.mover.model.on_npu.iter().map(|on_npu| on_npu.least().time);
         let all: Picos = times.filter(|&time| time < NEVER).sum();
-        let own = self.mover.model.on_npu[position].least.time;
+        let own = self.mover.model.on_npu[position].least().time;
         MIN_NPU_RANGES + (EXTRA_NPU_RANGES * own.0.min(all.0) / all.0.max(1)) as u32
     }
 

@@ -4,7 +4,7 @@
 //! stage before. Not for: other waits, or which processor is late (`moves`). Invariant: in no plan does
 //! the weighted sum of the queues grow by less.
 
-use super::model::{ANY, BEGUN, INSIDE, OnNpu};
+use super::model::{ANY, BEGUN, INSIDE};
 use super::path::CriticalPaths;
 use super::shares::{Members, ShareTable};
 use super::tables::OperatorTable;
@@ -132,7 +132,6 @@ impl Model<'_> {
         after: After,
     ) -> Remaining {
         let graph = self.cost(busy, changes.graph, NPU);
-        let OnNpu { least, in_graphs, .. } = self.on_npu[stage];
         let reads_it = self.reads_previous_stage(stage);
         let reads_only_it = self.stages[stage].inputs().all(|input| input + 1 == stage);
         let on_npu = |before: usize| {
@@ -143,7 +142,7 @@ impl Model<'_> {
                 (true, _) if reads_only_it => INSIDE,
                 (true, _) | (false, false) => ANY,
             };
-            self.cost(busy, Price { time: in_graphs[case][0][0], ..least }, NPU)
+            self.cost(busy, self.on_npu[stage].in_graphs[case][0].price, NPU)
         };
         let is_waiting = reads_it && changes.waits;
         let from = |before: usize| {

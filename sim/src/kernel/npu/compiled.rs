@@ -23,7 +23,8 @@ mod tests;
 use serde::Serialize;
 
 pub(crate) use self::ahead::{MostAhead, most_ahead};
-use self::rates::{Cost, Rates, Spill};
+pub(crate) use self::rates::Cost;
+use self::rates::{Rates, Spill};
 use crate::device::CompiledGraphs;
 use crate::kernel::{Execution, Phase, PhaseKind, Phases, Result, largest};
 use crate::units::{Bytes, Picos};
@@ -142,18 +143,18 @@ impl Graph {
         Ok(costs.iter().zip(moved(&costs)).enumerate().map(step).collect())
     }
 
-    /// Lower bounds on the time of each member in any graph and on that of its traffic, in microseconds: without
-    /// the graph's dispatch, and with as much traffic ahead as there can be. The first row holds in any graph, the
-    /// second in those that compute all of the member's inputs, the third in those that begin with it; and the
-    /// second column in those that read its result. `members` are those of this graph.
+    /// Lower bounds on the cost of each member in any graph: without the graph's dispatch, and with as much traffic
+    /// ahead as there can be. The first row holds in any graph, the second in those that compute all of the
+    /// member's inputs, the third in those that begin with it; and the second column in those that read its result.
+    /// `members` are those of this graph.
     ///
     /// # Errors
     /// As [`Self::micros`].
-    pub(crate) fn least_micros(
+    pub(crate) fn least_costs(
         &self,
         members: &[Member<'_>],
         compiled: &CompiledGraphs,
-    ) -> Result<[[Vec<[f64; 2]>; 2]; 3]> {
+    ) -> Result<[[Vec<Cost>; 2]; 3]> {
         let on_chip_bytes = compiled.on_chip_bytes.value;
         let [read, written] = on_chip::least_spills(&self.operators, &self.formats, on_chip_bytes);
         let mut begun = Vec::with_capacity(read.len());
@@ -165,7 +166,7 @@ impl Graph {
             let alone = Member { reads: member.reads.iter().map(outside).collect(), ..*member };
             begun.extend(Self::new(&[alone], on_chip_bytes)?.spills.iter().map(|spill| spill.bytes));
         }
-        let of_case = |read: &[f64], is_kept: f64| -> Result<Vec<[f64; 2]>> {
+        let of_case = |read: &[f64], is_kept: f64| -> Result<Vec<Cost>> {
             let both = read.iter().zip(&written);
             let bytes = both.map(|(read, written)| read + is_kept * written);
             let spills: Vec<Spill> = bytes.map(|bytes| Spill { bytes, ..Spill::default() }).collect();
@@ -173,8 +174,7 @@ impl Graph {
             for cost in &mut costs {
                 cost.run_far_ahead(compiled.fetched_ahead_bytes.value);
             }
-            let costs = self.of_members(&costs);
-            Ok(costs.iter().map(|cost| [cost.micros(), cost.traffic_us]).collect())
+            Ok(self.of_members(&costs))
         };
         let of_row = |read: &[f64]| Ok([of_case(read, 0.0)?, of_case(read, 1.0)?]);
         Ok([of_row(&vec![0.0; read.len()])?, of_row(&read)?, of_row(&begun)?])

@@ -7,7 +7,7 @@
 
 use super::{Mover, NPU, Step};
 use crate::device::ProcessorKind;
-use crate::explore::optimal::model::{ANY, BEGUN, INSIDE, OnNpu};
+use crate::explore::optimal::model::{ANY, BEGUN, INSIDE, LeastOnNpu, OnNpu};
 use crate::explore::optimal::{Place, Price};
 use crate::kernel::npu::compiled::MostAhead;
 use crate::units::Picos;
@@ -59,10 +59,10 @@ impl Mover<'_, '_, '_> {
     /// continue a graph with a result of it that was not kept.
     fn in_graph(&self, step: &mut Step, stage: usize, way: InGraph) -> Option<(Price, Picos)> {
         let model = self.model;
-        let OnNpu { within, least, in_graphs, .. } = &model.on_npu[stage];
+        let OnNpu { within, in_graphs, .. } = &model.on_npu[stage];
         let own = |case: usize| {
-            let [time, traffic] = in_graphs[case][usize::from(way.is_kept)];
-            (if self.is_relaxed() { Price { time, ..*least } } else { *within }, traffic)
+            let LeastOnNpu { price, traffic } = in_graphs[case][usize::from(way.is_kept)];
+            (if self.is_relaxed() { price } else { *within }, traffic)
         };
         let (reader, graph) = (&model.stages[stage], step.now.graph);
         let is_inside = |input: usize| input + 1 >= graph;

@@ -32,11 +32,11 @@ pub(super) struct Spill {
 
 /// Time and traffic of an operator, by resource.
 #[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// Time on its unit.
     pub(super) compute_us: f64,
     /// Time of its memory traffic without contention.
-    pub(super) traffic_us: f64,
+    pub(crate) traffic_us: f64,
     /// Time of both, which overlap: the units compute while weights are prefetched and results spilled.
     pub(super) working_us: f64,
     /// Fixed costs, which compute does not overlap.
@@ -49,12 +49,12 @@ pub(super) struct Cost {
 
 impl Cost {
     /// Total time, in microseconds.
-    pub(super) fn micros(&self) -> f64 {
+    pub(crate) fn micros(&self) -> f64 {
         self.working_us + self.fixed_us
     }
 
     /// Bytes of weights and of spilled tensors.
-    pub(super) fn bytes(&self) -> [Bytes; 2] {
+    pub(crate) fn bytes(&self) -> [Bytes; 2] {
         [self.weight_bytes, self.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64))
     }
 
