@@ -192,7 +192,7 @@ proptest! {
         }
         let stages = fuse(&net.build().unwrap());
         let (strategy, effort) = (Strategy::Optimal, Effort::Quick);
-        let options = SearchOptions { strategy, synchronisation, effort, objective, ..SearchOptions::on(&device) };
+        let options = SearchOptions { strategy, objective, synchronisation, effort, ..SearchOptions::on(&device) };
         let mut simulator =
             Simulator::new(&device, Library::default_for(&device.cpu)).measuring(Measure::Inference);
         let found = explore(&mut simulator, &stages, &options).unwrap();
