@@ -14,7 +14,7 @@
 //!
 //! Energy is additive: idle power over the whole time, and the energy of each part. The energy-delay product is
 //! not; its minimum is also that of `E + m T` for some `m`, the ratio of energy to time there, which is
-//! approximated from plan to plan. Its bound is the product of the bounds of energy and time.
+//! approximated from plan to plan. Its bound is the least product that the bounds of energy, time and this sum allow.
 
 mod chained;
 mod chains;
@@ -339,7 +339,13 @@ fn bound_of(explorer: &Explorer<'_, '_>, model: &mut Model<'_>, known: &Found) -
     let bound = match (explorer.options.objective, energy) {
         (Objective::Energy, Some(energy)) => least(of_energy, energy.0),
         (Objective::Edp, Some(energy)) => {
-            least(Weights::TIME, picos) / PICOS_PER_SECOND * least(of_energy, energy.0)
+            let seconds = least(Weights::TIME, picos) / PICOS_PER_SECOND;
+            let joules = least(of_energy, energy.0);
+            let sum = least(weights::at(idle / PICOS_PER_SECOND, &known.prediction), 2.0 * energy.0);
+            // On a line of equal sums within these bounds, the product is least at one of its ends.
+            let watts = energy.0 / latency.as_seconds();
+            let fastest = seconds * joules.max(sum - watts * seconds).min(energy.0);
+            fastest.min(joules * seconds.max((sum - joules) / watts))
         }
         (Objective::Latency, _) | (Objective::Energy | Objective::Edp, None) => {
             least(Weights::TIME, picos) / PICOS_PER_SECOND

@@ -262,6 +262,7 @@ fn no_plan_of_a_small_graph_is_better_than_the_one_found() {
         (SEQUENCE, 8, "pixel4", Mechanism::EventWait, Objective::Latency),
         (SEQUENCE, 8, "oneplus11", Mechanism::SvmPolling, Objective::Latency),
         (SEQUENCE, 4, "pixel4", Mechanism::SvmPolling, Objective::Energy),
+        (SEQUENCE, 4, "pixel4", Mechanism::SvmPolling, Objective::Edp),
         (BRANCHES, 4, "pixel4", Mechanism::SvmPolling, Objective::Latency),
         (BRANCHES, 4, "galaxy-s10", Mechanism::EventWait, Objective::Latency),
         (SEQUENCE, 4, "snapdragon-8gen3", Mechanism::SvmPolling, Objective::Latency),

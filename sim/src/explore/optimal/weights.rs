@@ -43,7 +43,7 @@ pub(super) fn first_weights(explorer: &mut Explorer<'_, '_>) -> Vec<Weights> {
 }
 
 /// The weights of time and energy in the gradient of the energy-delay product at `prediction`.
-fn at(idle: f64, prediction: &Prediction) -> Weights {
+pub(super) fn at(idle: f64, prediction: &Prediction) -> Weights {
     let energy = prediction.energy.map_or(0.0, |energy| energy.0);
     let power = energy / (prediction.latency.0 as f64).max(1.0);
     Weights { picosecond: idle + power, joule: 1.0 }
