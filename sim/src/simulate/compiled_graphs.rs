@@ -123,11 +123,10 @@ const ROUNDED_BYTES: u64 = 1;
 impl LeastInGraph {
     fn of(cost: &Cost) -> Self {
         let [time, traffic] = [cost.micros(), cost.traffic_us].map(Picos::from_micros);
-        let bytes: Bytes = cost.bytes().into_iter().sum();
         Self {
             time: time.saturating_sub(ROUNDING),
             traffic: traffic.saturating_sub(ROUNDING),
-            bytes: Bytes(bytes.0.saturating_sub(ROUNDED_BYTES)),
+            bytes: Bytes(cost.moved_bytes().0.saturating_sub(ROUNDED_BYTES)),
         }
     }
 }

@@ -216,7 +216,7 @@ impl Graph {
 /// Bytes that the memory moves while each member runs: the traffic of all members in order, at the end of each as far
 /// ahead as there is time and place for it.
 fn moved(costs: &[Cost]) -> impl Iterator<Item = Bytes> {
-    let of = |cost: &Cost| cost.bytes().into_iter().sum::<Bytes>().0 as f64;
+    let of = |cost: &Cost| cost.moved_bytes().0 as f64;
     let mut later = costs.iter().peekable();
     // Traffic of the members so far, what of all traffic can be done by the end of this one, and that before `later`.
     let (mut own_us, mut possible_us, mut done_us) = (0.0, 0.0_f64, 0.0);

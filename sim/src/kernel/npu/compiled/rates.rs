@@ -54,8 +54,13 @@ impl Cost {
     }
 
     /// Bytes of weights and of spilled tensors.
-    pub(crate) fn bytes(&self) -> [Bytes; 2] {
+    pub(super) fn bytes(&self) -> [Bytes; 2] {
         [self.weight_bytes, self.spilled_bytes].map(|bytes| Bytes(bytes.round() as u64))
+    }
+
+    /// Bytes of both.
+    pub(crate) fn moved_bytes(&self) -> Bytes {
+        self.bytes().into_iter().sum()
     }
 
     /// Bytes of all traffic.
